@@ -1,0 +1,41 @@
+# One place for the commands; CI and the README call these targets.
+VENV := .venv
+PY := $(VENV)/bin/python
+PYTHON ?= python3
+
+.PHONY: demo test lint types unit bench figures clean
+
+demo: $(VENV)/.installed
+	$(VENV)/bin/ascendsim run scenarios/softmaxgrad_960x960_float.toml --out out/demo
+	@echo "Pictures: out/demo/timeline.png and out/demo/memory.png. Open out/demo/trace.json in Perfetto or MindStudio Insight."
+
+test: lint types unit
+
+lint: $(VENV)/.installed-test
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+
+types: $(VENV)/.installed-test
+	$(VENV)/bin/mypy
+
+unit: $(VENV)/.installed-test
+	$(VENV)/bin/pytest
+
+bench: $(VENV)/.installed-test
+	$(PY) tools/bench_engine.py
+
+figures: $(VENV)/.installed
+	for script in plots/*.py; do $(PY) $$script || exit 1; done
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/.installed-test: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -e ".[test]"
+	touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

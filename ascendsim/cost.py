@@ -1,0 +1,211 @@
+"""Cost shapes: from a template's rows and a device's coefficients to the integer columns that engines schedule.
+
+Shapes: `vector` (per repeat, with bank conflicts), `burst` (UB to UB copy), `transfer` (GM), `scalar`, flags and barrier.
+The coefficients live in the device file; none are here.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendsim.device import Device, TransferCost, VectorCost
+from ascendsim.engine.base import SCHEDULE_COLUMNS, UNITS_PER_BYTE, Kind, LinkInfo, TemplateSchedule
+from ascendsim.errors import DeviceError
+from ascendsim.isa.forms import lanes_of
+from ascendsim.isa.instruction import Reason, Row, TensorRef
+from ascendsim.isa.lanes import active_lanes, ends_partial, repeats_of
+from ascendsim.isa.move import burst_geometry
+from ascendsim.program import Template
+from ascendsim.terms import DATABLOCK_BYTES, DATABLOCKS_PER_REPEAT, Buffer, MaskMode, ceil_div
+
+Fields = dict[str, int]
+_LARGE_PERIOD = 16
+"""Bank groups repeat every 16 datablocks, so conflicts repeat after at most 16 repeats."""
+
+
+def links_of(device: Device) -> tuple[LinkInfo, ...]:
+    """Links of a device, in the order that `link` columns count them."""
+    return tuple(
+        LinkInfo(name, int(device.link_bytes_per_cycle(name) * UNITS_PER_BYTE)) for name in sorted(device.link)
+    )
+
+
+def template_schedule(template: Template, device: Device) -> TemplateSchedule:
+    """Return the schedule columns of a template on a device.
+
+    Raises:
+        DeviceError: the device file has no cost for an instruction and dtype that the template uses.
+    """
+    order = {link.name: i for i, link in enumerate(links_of(device))}
+    rows = [_SHAPES[row.op.cost](row, template.tensors, device, order) for row in template.rows]
+    columns = {
+        name: np.array([fields.get(name, 0) for fields in rows], np.int64) for name in SCHEDULE_COLUMNS if name != "pipe"
+    }
+    columns["pipe"] = template.columns["pipe"].astype(np.int64)
+    return TemplateSchedule(columns)
+
+
+def vector_cost(row: Row, device: Device) -> VectorCost:
+    """Return the coefficients of a vector row: by dtype, by conversion, or by element width."""
+    assert row.dst is not None
+    table = device.vector.get(row.op.family, {})
+    source = row.src0 or row.dst
+    for key in (f"{source.dtype}->{row.dst.dtype}", row.dst.dtype.name, f"b{row.dst.dtype.bytes * 8}", "b8"):
+        if key in table:
+            return table[key]
+    raise DeviceError(
+        f"device {device.name} has no cost for {row.op.api} with {source.dtype}->{row.dst.dtype} "
+        f"(table vector.{row.op.family} has {', '.join(table) or 'nothing'})"
+    )
+
+
+def _vector(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
+    del order
+    cost = vector_cost(row, device)
+    lanes = lanes_of(row)
+    passes = _passes(row, tensors, device, cost, lanes)
+    partial = cost.partial_repeat if row.op.uses_mask and ends_partial(row, lanes) else 0
+    occupancy = max(cost.min_issue, math.ceil(cost.per_repeat * passes)) + partial
+    return {"kind": Kind.EXEC, "startup": cost.startup, "occupancy": occupancy, "drain": cost.drain}
+
+
+def _passes(row: Row, tensors: tuple[TensorRef, ...], device: Device, cost: VectorCost, lanes: int) -> int:
+    """Repeats, each counted as often as its busiest bank group is accessed."""
+    repeats, each = _repeats(row, lanes)
+    if cost.conflict == "none" or repeats == 0:
+        return repeats * each
+    groups = device.ub.bank_groups.value
+    period = min(repeats * each, _LARGE_PERIOD * each)
+    busiest = np.ones(period, np.int64)
+    sources = [role for role, _ in row.operands if role != "dst"]
+    reads = sources if cost.conflict == "two_source" else sources[:1]
+    blocks = _active_blocks(row, lanes)
+    for roles in (reads, ["dst"] if "dst_blk_stride" in row.op.params else []):
+        if roles:
+            hits = sum((_group_hits(row, role, tensors, blocks, period, each, groups) for role in roles), start=0)
+            busiest = np.maximum(busiest, np.asarray(hits).max(axis=1))
+    whole, rest = divmod(repeats * each, period)
+    return int(busiest.sum()) * whole + int(busiest[:rest].sum())
+
+
+def _repeats(row: Row, lanes: int) -> tuple[int, int]:
+    """(repeats, 256-byte passes of each): Copy in counter mode moves more than a repeat's lanes in each repeat."""
+    if row.op.api == "Copy" and row.mask_mode is MaskMode.COUNTER:
+        return row.param("repeat"), max(1, ceil_div(row.mask_lo, lanes))
+    if not row.op.uses_mask:
+        return row.param("repeat"), 1
+    return repeats_of(row, lanes), 1
+
+
+def _active_blocks(row: Row, lanes: int) -> NDArray[np.int64]:
+    """Datablocks of a pass that have an active lane; a partial last repeat in counter mode counts as whole."""
+    if row.mask_mode is MaskMode.COUNTER or not row.op.uses_mask:
+        return np.arange(DATABLOCKS_PER_REPEAT)
+    per_block = lanes // DATABLOCKS_PER_REPEAT
+    return np.unique(active_lanes(row.mask_hi, row.mask_lo, lanes) // per_block)
+
+
+def _group_hits(
+    row: Row, role: str, tensors: tuple[TensorRef, ...], blocks: NDArray[np.int64], period: int, each: int, groups: int
+) -> NDArray[np.int64]:
+    """How often each pass accesses each bank group through one operand: [period, groups]."""
+    operand = dict(row.operands)[role]
+    base = (tensors[operand.tensor].address_bytes + operand.offset_bytes) // DATABLOCK_BYTES
+    passes = np.arange(period)
+    block = passes[:, None] % each * DATABLOCKS_PER_REPEAT + blocks
+    at = base + passes[:, None] // each * row.param(f"{role}_rep_stride") + block * row.param(f"{role}_blk_stride")
+    group = at % groups
+    if row.param(f"{role}_blk_stride") == 0:  # one block, read once for all eight lanes of blocks
+        group = group[:, :1]
+    hits = np.zeros((period, groups), np.int64)
+    np.add.at(hits, (np.repeat(passes, group.shape[1]), group.reshape(-1)), 1)
+    return hits
+
+
+def _burst(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
+    del tensors, order
+    cost = vector_cost(row, device)
+    count, length, _, _ = burst_geometry(row)
+    passes = count * ceil_div(length, DATABLOCK_BYTES * DATABLOCKS_PER_REPEAT)
+    occupancy = max(cost.min_issue, math.ceil(cost.per_repeat * passes))
+    return {"kind": Kind.EXEC, "startup": cost.startup, "occupancy": occupancy, "drain": cost.drain}
+
+
+def _transfer(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
+    count, length, src_pitch, dst_pitch = burst_geometry(row)
+    gm_role = next(role for role, o in row.operands if tensors[o.tensor].buffer is Buffer.GM)
+    operand = dict(row.operands)[gm_role]
+    total = count * length
+    is_load = gm_role == "src0"
+    miss = device.transfer[f"{row.op.family}_miss" if is_load else row.op.family]
+    hit = device.transfer[f"{row.op.family}_hit"] if is_load else miss
+    return {
+        "kind": Kind.TRANSFER,
+        "occupancy": miss.min_cycles,
+        "bytes": total,
+        "slot": tensors[operand.tensor].slot,
+        "gm_offset": operand.offset_bytes,
+        "gm_rows": count,
+        "gm_length": length,
+        "gm_pitch": src_pitch if is_load else dst_pitch,
+        **_path(miss, total, order, ""),
+        **_path(hit, total, order, "_hit"),
+    }
+
+
+def _path(cost: TransferCost, total_bytes: int, order: dict[str, int], suffix: str) -> Fields:
+    """Start-up and cap of the line that dominates for this many bytes."""
+    line = max(cost.lines, key=lambda line: line.fixed_cycles + total_bytes / line.bytes_per_cycle)
+    exposed = min(1.0, total_bytes / cost.overlap_bytes)
+    return {
+        f"startup{suffix}": line.fixed_cycles,
+        f"startup_warm{suffix}": math.ceil(line.fixed_cycles * exposed),
+        f"cap_units{suffix}": int(line.bytes_per_cycle * UNITS_PER_BYTE),
+        f"link{suffix}": order[cost.link],
+    }
+
+
+def _scalar(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
+    del tensors, order
+    cycles = device.scalar.mask_cycles if row.op.family == "mask" else device.scalar.get_value_cycles
+    return {"kind": Kind.EXEC, "occupancy": cycles.value}
+
+
+def _set_flag(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
+    del tensors, order
+    return {"kind": Kind.SET_FLAG, "flag": _flag(row, device), "occupancy": device.scalar.set_flag_cycles.value}
+
+
+def _wait_flag(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
+    del tensors, order
+    return {
+        "kind": Kind.WAIT_FLAG,
+        "flag": _flag(row, device),
+        "occupancy": device.scalar.wait_flag_cycles.value,
+        "buffer_wait": int(row.reason is Reason.BUFFER),
+    }
+
+
+def _flag(row: Row, device: Device) -> int:
+    """One number for a flag pair and id."""
+    return row.param("event") * device.sync.event_ids.value + row.param("event_id")
+
+
+def _barrier(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
+    del tensors, order
+    scalar = device.scalar
+    cycles = scalar.barrier_all_cycles if row.pipe.name == "S" else scalar.barrier_cycles
+    return {"kind": Kind.BARRIER, "occupancy": cycles.value}
+
+
+_SHAPES: dict[str, Callable[[Row, tuple[TensorRef, ...], Device, dict[str, int]], Fields]] = {
+    "vector": _vector,
+    "burst": _burst,
+    "transfer": _transfer,
+    "scalar": _scalar,
+    "set_flag": _set_flag,
+    "wait_flag": _wait_flag,
+    "barrier": _barrier,
+}

@@ -1,0 +1,397 @@
+"""Devices as data: one model, one TOML file a part, every number with its source and status.
+
+A part file says `extends = "arch2201"` and adds what differs; the merged result is checked here, once, at load time.
+There is no device name in any condition of the program: a difference is a number or a capability.
+"""
+
+import difflib
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ascendsim.errors import DeviceError
+from ascendsim.terms import HalfOverflow, Pipe, RoundMode
+
+Status = Literal["documented", "measured", "fitted", "inferred", "assumed"]
+SCHEMA = 1
+
+
+class _Model(BaseModel):
+    """Frozen, and an unknown key is refused with its full path."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Number(_Model):
+    """A number with where it comes from and how sure it is."""
+
+    value: int | float
+    source: str = Field(min_length=1)
+    status: Status
+
+
+class IntNumber(Number):
+    """A whole number of bytes, cycles or things."""
+
+    value: int = Field(ge=0)
+
+
+class Capability(_Model):
+    """Whether the hardware or its library can do something."""
+
+    value: bool
+    source: str = Field(min_length=1)
+    status: Status
+
+
+class OverflowChoice(_Model):
+    """What half results beyond the largest finite value become."""
+
+    value: HalfOverflow
+    source: str
+    status: Status
+
+
+class RoundChoice(_Model):
+    """A rounding mode, by AscendC's name."""
+
+    value: str
+    source: str
+    status: Status
+
+    @property
+    def mode(self) -> RoundMode:
+        """The mode itself."""
+        return RoundMode[self.value]
+
+
+class Cores(_Model):
+    """How many cores, and their clock."""
+
+    aic: IntNumber
+    aiv: IntNumber
+    clock_mhz: IntNumber
+
+
+class Memory(_Model):
+    """Capacities in bytes."""
+
+    ub_bytes: IntNumber
+    l1_bytes: IntNumber
+    l0a_bytes: IntNumber
+    l0b_bytes: IntNumber
+    l0c_bytes: IntNumber
+    bt_bytes: IntNumber
+    fb_bytes: IntNumber
+    l2_bytes: IntNumber
+    gm_bytes: IntNumber | None = None
+
+
+class UbLimits(_Model):
+    """The three limits a UB plan meets, the framework temp's end, and the banks."""
+
+    visible_bytes: IntNumber
+    safe_bytes: IntNumber
+    reserved_offset_bytes: IntNumber
+    pop_stack_end_bytes: IntNumber
+    bank_groups: IntNumber
+
+
+class Sync(_Model):
+    """Event and queue resources."""
+
+    event_ids: IntNumber
+    queue_buffers_per_position: IntNumber
+    max_buffers: IntNumber
+
+
+class Arithmetic(_Model):
+    """Choices the documents leave open, or that differ between architectures."""
+
+    half_overflow: OverflowChoice
+    softmax_grad_half_round_mode: RoundChoice
+
+
+class QueueDepth(_Model):
+    """Instructions that wait behind the one a pipe is issuing, before the scalar unit stalls."""
+
+    V: IntNumber
+    MTE2: IntNumber
+    MTE3: IntNumber
+
+
+class Scalar(_Model):
+    """Cycles of the scalar unit and of synchronisation."""
+
+    dispatch_cycles: IntNumber
+    mask_cycles: IntNumber
+    get_value_cycles: IntNumber
+    set_flag_cycles: IntNumber
+    wait_flag_cycles: IntNumber
+    barrier_cycles: IntNumber
+    barrier_all_cycles: IntNumber
+    queue_depth: QueueDepth
+
+    def depth(self, pipe: Pipe) -> int:
+        """Queue depth of a pipe."""
+        return {Pipe.V: self.queue_depth.V, Pipe.MTE2: self.queue_depth.MTE2, Pipe.MTE3: self.queue_depth.MTE3}[
+            pipe
+        ].value
+
+
+class VectorCost(_Model):
+    """Cycles of one vector instruction family and dtype; see devices/arch2201.toml for the formula."""
+
+    startup: int = Field(ge=0)
+    per_repeat: float = Field(gt=0)
+    drain: int = Field(ge=0)
+    min_issue: int = Field(ge=1)
+    partial_repeat: int = Field(ge=0)
+    conflict: Literal["two_source", "one_source", "none"]
+    source: str = Field(min_length=1)
+    status: Status
+
+
+class Line(_Model):
+    """cycles = fixed_cycles + bytes / bytes_per_cycle."""
+
+    fixed_cycles: int = Field(ge=0)
+    bytes_per_cycle: float = Field(gt=0)
+
+
+class TransferCost(_Model):
+    """Cycles of a GM transfer; the largest of the lines counts."""
+
+    lines: tuple[Line, ...] = Field(min_length=1)
+    min_cycles: int = Field(ge=1)
+    overlap_bytes: int = Field(gt=0)
+    link: str
+    source: str = Field(min_length=1)
+    status: Status
+
+
+class Link(_Model):
+    """A path shared by all cores; its capacity is the per-AIV figure times the number of AIVs."""
+
+    bytes_per_cycle_per_aiv: Number
+
+
+class L2(_Model):
+    """How L2 residency is kept."""
+
+    line_bytes: IntNumber
+    segment_bytes: IntNumber
+
+
+class Device(_Model):
+    """One part, complete. Load one with `load_device`."""
+
+    schema_: Literal[1] = Field(alias="schema")
+    name: str
+    short_soc: str
+    product_family: str
+    npu_arch: int
+    core_form: Literal["split", "combined"]
+    cores: Cores
+    memory: Memory
+    ub: UbLimits
+    sync: Sync
+    capabilities: dict[str, Capability]
+    arithmetic: Arithmetic
+    scalar: Scalar
+    vector: dict[str, dict[str, VectorCost]]
+    transfer: dict[str, TransferCost]
+    link: dict[str, Link]
+    l2: L2
+
+    @property
+    def ub_bytes(self) -> int:
+        """Unified Buffer of one AIV, hardware size."""
+        return self.memory.ub_bytes.value
+
+    @property
+    def aiv(self) -> int:
+        """Vector cores of the chip."""
+        return self.cores.aiv.value
+
+    @property
+    def clock_mhz(self) -> int:
+        """Core clock."""
+        return self.cores.clock_mhz.value
+
+    def has(self, capability: str) -> bool:
+        """Whether the device has a named capability; one that no file names is absent."""
+        found = self.capabilities.get(capability)
+        return found is not None and found.value
+
+    def link_bytes_per_cycle(self, name: str) -> float:
+        """Capacity of a shared link with all cores counted."""
+        return float(self.link[name].bytes_per_cycle_per_aiv.value) * self.aiv
+
+    def microseconds(self, cycles: int) -> float:
+        """Convert cycles of the core clock to microseconds."""
+        return cycles / self.clock_mhz
+
+    def uncertain_numbers(self) -> tuple[str, ...]:
+        """Paths of the numbers whose status is assumed or inferred, sorted; a report lists them."""
+        return tuple(sorted(_paths_with_status(self.model_dump(by_alias=True), ("assumed", "inferred"))))
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """A part that is in no list: arch 2201 with other core counts or memory sizes. Everything else as arch 2201."""
+
+    aic_cores: int
+    aiv_cores: int
+    ub_bytes: int = 196608
+    l1_bytes: int = 524288
+    l2_bytes: int = 201326592
+    clock_mhz: int = 1850
+    name: str = "custom"
+
+    def device(self) -> Device:
+        """Return the device; the UB limits keep their distance from the end of UB.
+
+        Raises:
+            DeviceError: a count or size that no part can have.
+        """
+        given = {f: getattr(self, f) for f in ("aic_cores", "aiv_cores", "ub_bytes", "l1_bytes", "l2_bytes")}
+        for field, value in (given | {"clock_mhz": self.clock_mhz}).items():
+            if value <= 0:
+                raise DeviceError(f"Platform({field}={value}): must be positive")
+        base = _read_toml("arch2201")
+        shift = self.ub_bytes - base["memory"]["ub_bytes"]["value"]
+        number = {"source": "given by the user", "status": "assumed"}
+        for limit in ("visible_bytes", "safe_bytes", "reserved_offset_bytes", "pop_stack_end_bytes"):
+            moved = base["ub"][limit]["value"] + shift
+            if moved <= 0:
+                raise DeviceError(f"Platform(ub_bytes={self.ub_bytes}): too small, 8448 bytes of it are reserved")
+            base["ub"][limit]["value"] = moved
+        part = {
+            "name": self.name,
+            "short_soc": self.name,
+            "product_family": "custom",
+            "cores": {
+                "aic": {"value": self.aic_cores, **number},
+                "aiv": {"value": self.aiv_cores, **number},
+                "clock_mhz": {"value": self.clock_mhz, **number},
+            },
+            "memory": {
+                "ub_bytes": {"value": self.ub_bytes, **number},
+                "l1_bytes": {"value": self.l1_bytes, **number},
+                "l2_bytes": {"value": self.l2_bytes, **number},
+            },
+        }
+        return Device.model_validate(_merge(base, part))
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A product name of the vendor's pages: its parts here, or the reason why there are none."""
+
+    names: tuple[str, ...]
+    family: str
+    npu_arch: int
+    reason: str = ""
+
+
+def device_names() -> tuple[str, ...]:
+    """Names of all parts with a device file, sorted."""
+    files = (f.name for f in resources.files("ascendsim.devices").iterdir())
+    return tuple(
+        sorted(
+            f.removesuffix(".toml")
+            for f in files
+            if f.endswith(".toml") and f != "products.toml" and not f.startswith("arch")
+        )
+    )
+
+
+@cache
+def products() -> tuple[Product, ...]:
+    """Every product name the tool understands."""
+    entries = _read_toml("products")["product"]
+    return tuple(Product(tuple(e["names"]), e["family"], e["npu_arch"], e.get("reason", "")) for e in entries)
+
+
+def find_product(name: str) -> Product | None:
+    """Return the product of that name (case and surrounding spaces ignored), or None."""
+    wanted = name.strip().casefold()
+    return next((p for p in products() if wanted in (n.casefold() for n in p.names)), None)
+
+
+def parts_of(family: str) -> tuple[str, ...]:
+    """Names of the parts of a product family, sorted."""
+    return tuple(n for n in device_names() if load_device(n).product_family == family)
+
+
+@cache
+def load_device(soc: str | Platform) -> Device:
+    """Load a part by its full name, for example "Ascend910B1", or build one from a `Platform`.
+
+    Raises:
+        DeviceError: no such part. A product name ("Atlas A2 training") lists its parts; a near miss is suggested.
+    """
+    if isinstance(soc, Platform):
+        return soc.device()
+    names = {n.casefold(): n for n in device_names()}
+    name = names.get(soc.strip().casefold())
+    if name is None:
+        raise DeviceError(_why_unknown(soc))
+    raw = _read_toml(name)
+    base = _read_toml(raw.pop("extends"))
+    try:
+        return Device.model_validate(_merge(base, raw))
+    except ValidationError as error:
+        raise DeviceError(f"device file {name}.toml: {describe_validation(error)}") from error
+
+
+def _why_unknown(soc: str) -> str:
+    product = find_product(soc)
+    if product is not None and product.reason:
+        return f"{soc} cannot be simulated: {product.reason}"
+    if product is not None:
+        parts = ", ".join(parts_of(product.family))
+        return f"{soc} is a product family, not a part; choose one of its parts: {parts}"
+    near = difflib.get_close_matches(soc, device_names(), n=1, cutoff=0.5)
+    guess = f"; did you mean {near[0]}?" if near else ""
+    return f"unknown device {soc!r}{guess} Known: {', '.join(device_names())}"
+
+
+def describe_validation(error: ValidationError) -> str:
+    """Return what pydantic refused as "path: reason", joined by semicolons."""
+    lines = []
+    for e in error.errors():
+        path = ".".join(str(p) for p in e["loc"])
+        reason = "unknown key" if e["type"] == "extra_forbidden" else e["msg"]
+        lines.append(f"{path}: {reason}")
+    return "; ".join(lines)
+
+
+def _read_toml(name: str) -> dict[str, Any]:
+    text = resources.files("ascendsim.devices").joinpath(f"{name}.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def _merge(base: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    """Return base with part's tables laid over it; a leaf of part replaces the leaf of base whole."""
+    merged = dict(base)
+    for key, value in part.items():
+        both_tables = isinstance(value, dict) and isinstance(merged.get(key), dict) and "value" not in value
+        merged[key] = _merge(merged[key], value) if both_tables else value
+    return merged
+
+
+def _paths_with_status(tree: object, wanted: tuple[str, ...], path: str = "") -> list[str]:
+    if not isinstance(tree, dict):
+        return []
+    if tree.get("status") in wanted:
+        return [path]
+    found = []
+    for key, value in tree.items():
+        found += _paths_with_status(value, wanted, f"{path}.{key}" if path else str(key))
+    return found

@@ -1,0 +1,1 @@
+"""Device files: one TOML a part, loaded by ascendsim.device."""

@@ -1,0 +1,180 @@
+"""Element types and conversions between them. The only module that uses ml_dtypes.
+
+Names are AscendC's: half, bfloat16_t, float, int8_t .. uint32_t. Rounding follows the modes of Cast (asc-devkit docs,
+precision_conversion page); overflow follows CTRL bit 48 (SetCtrlSpr page). Subnormal results underflow gradually,
+which the documents leave open.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendsim.errors import InputError
+from ascendsim.terms import DATABLOCK_BYTES, REPEAT_BYTES, HalfOverflow, RoundMode
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """An element type.
+
+    `log_name` is the short spelling of instruction logs ("f16"); `code` is the number stored in program columns.
+    """
+
+    name: str
+    code: int
+    bytes: int
+    log_name: str
+    numpy: np.dtype[Any]
+
+    @property
+    def per_datablock(self) -> int:
+        """Elements of one 32-byte datablock."""
+        return DATABLOCK_BYTES // self.bytes
+
+    @property
+    def per_repeat(self) -> int:
+        """Lanes of one 256-byte repeat."""
+        return REPEAT_BYTES // self.bytes
+
+    @property
+    def is_float(self) -> bool:
+        """True for half, bfloat16_t and float."""
+        return self.log_name[0] in "fb" and self.log_name != "b8"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+HALF = DType("half", 0, 2, "f16", np.dtype(np.float16))
+BFLOAT16 = DType("bfloat16_t", 1, 2, "bf16", np.dtype(ml_dtypes.bfloat16))
+FLOAT = DType("float", 2, 4, "f32", np.dtype(np.float32))
+INT8 = DType("int8_t", 3, 1, "s8", np.dtype(np.int8))
+UINT8 = DType("uint8_t", 4, 1, "u8", np.dtype(np.uint8))
+INT16 = DType("int16_t", 5, 2, "s16", np.dtype(np.int16))
+UINT16 = DType("uint16_t", 6, 2, "u16", np.dtype(np.uint16))
+INT32 = DType("int32_t", 7, 4, "s32", np.dtype(np.int32))
+UINT32 = DType("uint32_t", 8, 4, "u32", np.dtype(np.uint32))
+
+DTYPES: tuple[DType, ...] = (HALF, BFLOAT16, FLOAT, INT8, UINT8, INT16, UINT16, INT32, UINT32)
+"""Every element type, at the index of its code."""
+
+_ALIASES = {
+    "float16": HALF, "fp16": HALF, "float32": FLOAT, "fp32": FLOAT, "bfloat16": BFLOAT16, "bf16": BFLOAT16,
+    "int8": INT8, "uint8": UINT8, "int16": INT16, "uint16": UINT16, "int32": INT32, "uint32": UINT32,
+}  # fmt: skip
+_BY_NAME = {d.name: d for d in DTYPES} | _ALIASES
+
+_SIGNIFICAND_BITS = {HALF.code: 11, BFLOAT16.code: 8}
+_MIN_EXPONENT = {HALF.code: -24, BFLOAT16.code: -133}  # exponent of the smallest subnormal
+_LARGEST = {HALF.code: 65504.0, BFLOAT16.code: float(ml_dtypes.finfo(ml_dtypes.bfloat16).max)}
+
+
+def dtype(name: str | DType) -> DType:
+    """Return the element type of that name ("half", "float", "bfloat16_t", or NumPy's spelling).
+
+    Raises:
+        InputError: no such type; the text lists the known names.
+    """
+    if isinstance(name, DType):
+        return name
+    found = _BY_NAME.get(name)
+    if found is None:
+        known = ", ".join(d.name for d in DTYPES)
+        raise InputError(f"unknown dtype {name!r}; known: {known}")
+    return found
+
+
+def from_numpy(array_dtype: np.dtype[Any]) -> DType:
+    """Return the element type of a NumPy array.
+
+    Raises:
+        InputError: a NumPy type without an AscendC counterpart, such as float64.
+    """
+    for d in DTYPES:
+        if d.numpy == array_dtype:
+            return d
+    raise InputError(f"arrays of dtype {array_dtype} have no AscendC type; use one of {[str(d) for d in DTYPES]}")
+
+
+def cast(values: Array, to: DType, mode: RoundMode, overflow: HalfOverflow = HalfOverflow.INF_NAN) -> Array:
+    """Convert an array to another element type, rounding once in the given mode.
+
+    float to half or bfloat16_t rounds per `mode`; widening is exact; results in half or bfloat16_t follow `overflow`.
+    float to integer rounds, then clamps, NaN to 0 (asc-devkit docs, boundary-value table of Cast).
+    """
+    if to.code in _SIGNIFICAND_BITS:
+        return _narrow(np.asarray(values, np.float64), to, mode, overflow)
+    if to is FLOAT:
+        return values.astype(np.float32)
+    return _to_integer(np.asarray(values, np.float64), to, mode)
+
+
+def _narrow(wide: Array, to: DType, mode: RoundMode, overflow: HalfOverflow) -> Array:
+    """Round float64 holders of exact float32 (or narrower) values to half or bfloat16_t."""
+    bits, lowest = _SIGNIFICAND_BITS[to.code], _MIN_EXPONENT[to.code]
+    finite = np.isfinite(wide)
+    safe = np.where(finite, wide, 0.0)
+    exponent = np.maximum(np.frexp(safe)[1] - bits, lowest)
+    kept = np.ldexp(_round_to_integer(np.ldexp(safe, -exponent), mode), exponent)  # power-of-two scaling is exact
+    rounded = np.copysign(kept, wide)
+    largest = _LARGEST[to.code]
+    beyond = np.abs(rounded) > largest
+    towards_zero = (
+        (mode is RoundMode.CAST_TRUNC or mode is RoundMode.CAST_ODD)
+        | ((mode is RoundMode.CAST_FLOOR) & (wide > 0))
+        | ((mode is RoundMode.CAST_CEIL) & (wide < 0))
+    )
+    rounded = np.where(beyond, np.copysign(np.where(towards_zero, largest, np.inf), wide), rounded)
+    result = np.where(finite, rounded, wide)
+    if overflow is HalfOverflow.SATURATE:
+        result = np.where(np.isnan(result), 0.0, np.clip(result, -largest, largest))
+    return result.astype(to.numpy)
+
+
+def _round_to_integer(x: Array, mode: RoundMode) -> Array:
+    """Round float64 values to whole numbers in the given mode."""
+    match mode:
+        case RoundMode.CAST_NONE | RoundMode.CAST_RINT:
+            return np.rint(x)
+        case RoundMode.CAST_FLOOR:
+            return np.floor(x)
+        case RoundMode.CAST_CEIL:
+            return np.ceil(x)
+        case RoundMode.CAST_ROUND:
+            return np.copysign(np.floor(np.abs(x) + 0.5), x)
+        case RoundMode.CAST_TRUNC:
+            return np.trunc(x)
+        case RoundMode.CAST_ODD:
+            low = np.trunc(x)
+            even = np.mod(low, 2.0) == 0.0
+            return np.where((low != x) & even, low + np.copysign(1.0, x), low)
+
+
+def _to_integer(wide: Array, to: DType, mode: RoundMode) -> Array:
+    info = np.iinfo(to.numpy)
+    rounded = _round_to_integer(np.nan_to_num(wide, nan=0.0), mode)
+    return np.clip(rounded, float(info.min), float(info.max)).astype(to.numpy)
+
+
+def saturate(values: Array, overflow: HalfOverflow) -> Array:
+    """Apply the half-overflow mode to a half or bfloat16_t result; other types pass unchanged."""
+    if overflow is HalfOverflow.INF_NAN or from_numpy(values.dtype).code not in _SIGNIFICAND_BITS:
+        return values
+    largest = _LARGEST[from_numpy(values.dtype).code]
+    wide = values.astype(np.float64)
+    return np.where(np.isnan(wide), 0.0, np.clip(wide, -largest, largest)).astype(values.dtype)
+
+
+def pack(value: float, to: DType) -> int:
+    """Return the bits of one value as an unsigned integer."""
+    return int(np.asarray(value, np.float64).astype(to.numpy).view(f"u{to.bytes}"))
+
+
+def unpack(bits: int, to: DType) -> Array:
+    """Return the 0-d array that has these bits."""
+    return np.asarray(bits, f"u{to.bytes}").view(to.numpy)

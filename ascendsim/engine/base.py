@@ -1,0 +1,207 @@
+"""The contract that every engine implements, stated once. All times are whole cycles of the core clock.
+
+**Input.** Templates of rows (integer columns), calls (core, template, GM base addresses), queue depths, links. Rows of a
+core are its calls' rows in call order; a row's number counts them over the whole program.
+
+**Scalar unit.** Each core's S takes its rows in order. A row of pipe S runs on it: it starts when the row before has
+ended. Any other row is dispatched: S waits until the pipe's queue has room (at most `depth` rows wait behind the one
+the pipe works on), spends `dispatch_cycles`, and the row is in the queue.
+
+**Pipes.** Each other pipe works its queue off in order. A row is *ready* at the later of its dispatch and the end of
+occupancy of the row before it on that pipe, and starts then. It has three times: start-up (paid when *cold*: the first
+row, a row after a gap, after a barrier, or after a wait that had to wait), occupancy, and drain. The next row may start
+when occupancy ends; the row is *complete* after the drain.
+
+**Flags** are one bit. SET_FLAG occupies its pipe for `occupancy` and raises the flag when that is over and all earlier
+rows of the pipe are complete; the pipe goes on meanwhile. WAIT_FLAG holds its pipe until the flag is up, clears it, and
+ends `occupancy` later. Raising a raised flag changes nothing (the hardware leaves it undefined).
+
+**Barriers.** BARRIER holds its pipe until all earlier rows of the pipe are complete. On S it holds the scalar unit until
+all pipes of the core are empty and complete.
+
+**Transfers** move bytes over a link that all cores share. After start-up the data phase begins; n transfers in their data
+phase each get min(own cap, capacity // n) units of 1/4096 byte per cycle. It ends at the first whole cycle by which all
+bytes are through, and not before `occupancy` cycles after the start. This errs slow, by less than a cycle. Start-up, cap
+and link depend on whether all bytes are in L2 when the row starts.
+
+**L2** keeps segments in least-recently-used order and, in each, which lines are there. A transfer is a hit if every line
+it touches is resident; all its lines are resident afterwards, loads and stores alike. Looking and updating happen at the
+row's start.
+
+**Order within one cycle.** All completions first; then all starts, in (core, pipe) order. Shares of a link change after
+both.
+
+**Output.** One timeline row per program row: dispatch, start, end of occupancy, completion, what it waited for, for how
+many cycles, and the number of the row that released it. A transfer's `stretch_cycles` is what sharing the link added to
+its data phase.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendsim.errors import InputError
+from ascendsim.terms import HardEvent, Pipe
+
+UNITS_PER_BYTE = 4096
+
+Ints = NDArray[np.int64]
+
+
+class Kind(IntEnum):
+    """What a row does to its pipe."""
+
+    EXEC = 0
+    SET_FLAG = 1
+    WAIT_FLAG = 2
+    BARRIER = 3
+    TRANSFER = 4
+
+
+class Wait(IntEnum):
+    """What a row waited for."""
+
+    NOTHING = 0
+    PIPE_ORDER = 1
+    """The row before it on the same pipe."""
+    FLAG = 2
+    BUFFER = 3
+    """A flag of AllocTensor: no buffer of the queue was free."""
+    BARRIER = 4
+    DISPATCH = 5
+    """The scalar unit had not issued it yet."""
+    BANDWIDTH = 6
+    """Other cores' transfers on the same link."""
+    CROSS_CORE = 7
+
+    @property
+    def words(self) -> str:
+        """The cause in words."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    Wait.NOTHING: "nothing",
+    Wait.PIPE_ORDER: "pipe order",
+    Wait.FLAG: "flag",
+    Wait.BUFFER: "buffer not free",
+    Wait.BARRIER: "barrier",
+    Wait.DISPATCH: "dispatch",
+    Wait.BANDWIDTH: "bandwidth",
+    Wait.CROSS_CORE: "cross-core flag",
+}
+
+SCHEDULE_COLUMNS = (
+    "kind", "pipe", "startup", "startup_warm", "occupancy", "drain", "flag", "buffer_wait", "bytes", "link",
+    "cap_units", "startup_hit", "startup_warm_hit", "link_hit", "cap_units_hit", "slot", "gm_offset", "gm_rows",
+    "gm_length", "gm_pitch",
+)  # fmt: skip
+"""Integer columns of a template's schedule. Those from startup_hit on matter to transfers only; `link` and `cap_units`
+hold for a transfer that misses L2 and for stores. GM columns describe the box (offset from its slot's base, rows, bytes
+of a row, pitch) that the transfer touches."""
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateSchedule:
+    """Schedule columns of one template, all of one length."""
+
+    columns: dict[str, Ints]
+
+    def __post_init__(self) -> None:
+        if set(self.columns) != set(SCHEDULE_COLUMNS):
+            raise ValueError(f"schedule columns are {sorted(self.columns)}, want {sorted(SCHEDULE_COLUMNS)}")
+
+    def __len__(self) -> int:
+        return len(self.columns["kind"])
+
+
+@dataclass(frozen=True, slots=True)
+class LinkInfo:
+    """A shared link: name and capacity in units of 1/4096 byte per cycle."""
+
+    name: str
+    capacity_units: int
+
+
+@dataclass(frozen=True, slots=True)
+class L2Info:
+    """L2 geometry; `mode` is "model", or "hit" or "miss" to force every load."""
+
+    mode: str
+    bytes: int
+    line_bytes: int
+    segment_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleInput:
+    """Everything an engine sees."""
+
+    templates: tuple[TemplateSchedule, ...]
+    call_core: Ints
+    call_template: Ints
+    call_slot_start: Ints
+    slot_base_bytes: Ints
+    core_count: int
+    queue_depth: dict[Pipe, int]
+    dispatch_cycles: int
+    event_ids: int
+    links: tuple[LinkInfo, ...]
+    l2: L2Info
+
+    def flag_text(self, flag: int) -> str:
+        """Name of a flag number: the pair and its id."""
+        return f"{HardEvent(flag // self.event_ids).name} id {flag % self.event_ids}"
+
+    def row_starts(self) -> Ints:
+        """Number of the first row of each call, and the total at the end."""
+        lengths = np.array([len(t) for t in self.templates], np.int64)
+        counts = lengths[self.call_template] if len(self.call_template) else np.zeros(0, np.int64)
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+
+
+TIMELINE_COLUMNS = (
+    "core", "call", "row", "pipe", "kind", "dispatched", "start", "occupied", "end", "waited_for", "wait_cycles",
+    "released_by", "stretch_cycles", "l2_hit",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """When every row ran, as columns; see the module docstring for what they mean."""
+
+    columns: dict[str, NDArray[Any]]
+
+    @property
+    def makespan_cycles(self) -> int:
+        """Cycle by which every row is complete."""
+        return int(self.columns["end"].max(initial=0))
+
+    def __len__(self) -> int:
+        return len(self.columns["start"])
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.columns[name]
+
+
+class Progress(Protocol):
+    """Told from time to time how many rows are done."""
+
+    def __call__(self, done: int, total: int) -> None:
+        """Rows scheduled so far, and all rows."""
+
+
+class Engine(Protocol):
+    """A scheduler of the contract above."""
+
+    def __call__(self, program: ScheduleInput, progress: Progress | None = None) -> Timeline:
+        """Return when every row runs; raise Deadlock when no pipe can move."""
+
+
+def check_engine_name(name: str, known: tuple[str, ...]) -> None:
+    """Raise InputError for an engine that does not exist."""
+    if name not in known:
+        raise InputError(f"unknown engine {name!r}; this version has: {', '.join(known)}")

@@ -1,0 +1,135 @@
+"""The shared links and L2 of the contract in base.py, on a SimPy clock."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import simpy
+
+from ascendsim.engine.base import UNITS_PER_BYTE, L2Info, LinkInfo
+
+
+class EndOfCycle(simpy.Event):
+    """An event that comes after everything else that happens in this cycle."""
+
+    def __init__(self, env: simpy.Environment, then: Callable[[], None]) -> None:
+        super().__init__(env)
+        self._ok = True
+        self._value = None
+        assert self.callbacks is not None
+        self.callbacks.append(lambda _event: then())
+        env.schedule(self, priority=2)  # type: ignore[arg-type]
+
+
+@dataclass(slots=True)
+class Transfer:
+    """A transfer in its data phase."""
+
+    row: int
+    cap_units: int
+    left_units: int
+    done: simpy.Event
+    rival: int = -1
+    """The transfer that ended last while this one ran."""
+
+
+class FairLink:
+    """One link: its active transfers share the capacity in whole units per cycle."""
+
+    def __init__(self, env: simpy.Environment, info: LinkInfo) -> None:
+        self._env = env
+        self._capacity_units = info.capacity_units
+        self._active: list[Transfer] = []
+        self._since = 0
+        self._version = 0
+        self._dirty = False
+
+    def join(self, transfer: Transfer) -> None:
+        """Enter the data phase in this cycle."""
+        self._advance()
+        self._active.append(transfer)
+        self._touch()
+
+    def _touch(self) -> None:
+        """Shares change once all completions and starts of this cycle are in."""
+        if not self._dirty:
+            self._dirty = True
+            EndOfCycle(self._env, self._settle)
+
+    def _share(self, transfer: Transfer) -> int:
+        return max(1, min(transfer.cap_units, self._capacity_units // len(self._active)))
+
+    def _advance(self) -> None:
+        """Serve everybody up to now with the shares that held since the last change."""
+        passed = int(self._env.now) - self._since
+        self._since = int(self._env.now)
+        if passed:
+            for transfer in self._active:
+                transfer.left_units -= passed * self._share(transfer)
+
+    def _settle(self) -> None:
+        self._dirty = False
+        self._version += 1
+        if self._active:
+            soonest = min(-(-t.left_units // self._share(t)) for t in self._active)
+            wake = self._env.timeout(max(1, soonest))
+            version = self._version
+            assert wake.callbacks is not None
+            wake.callbacks.append(lambda _event: self._complete(version))
+
+    def _complete(self, version: int) -> None:
+        if version != self._version:
+            return
+        self._advance()
+        finished = [t for t in self._active if t.left_units <= 0]
+        self._active = [t for t in self._active if t.left_units > 0]
+        for transfer in finished:
+            for other in self._active:
+                other.rival = transfer.row
+            transfer.done.succeed()
+        self._touch()
+
+
+def uncontended_cycles(length_bytes: int, cap_units: int) -> int:
+    """Cycles of a data phase that shares its link with nobody."""
+    return -(-length_bytes * UNITS_PER_BYTE // cap_units)
+
+
+class L2:
+    """Which lines are resident; least recently used segments go first."""
+
+    def __init__(self, info: L2Info) -> None:
+        self._info = info
+        self._segments: OrderedDict[int, int] = OrderedDict()
+        self._room = max(1, info.bytes // info.segment_bytes)
+
+    def access(self, first: int, rows: int, length: int, pitch: int) -> bool:
+        """Touch a box of GM and return whether all its lines were resident before."""
+        if self._info.mode != "model":
+            return self._info.mode == "hit"
+        hit = True
+        for segment, lines in self._lines(first, rows, length, pitch).items():
+            resident = self._segments.pop(segment, 0)
+            hit = hit and (lines & ~resident) == 0
+            self._segments[segment] = resident | lines
+            if len(self._segments) > self._room:
+                self._segments.popitem(last=False)
+        return hit
+
+    def _lines(self, first: int, rows: int, length: int, pitch: int) -> dict[int, int]:
+        """Bit masks of the lines touched in each segment, in ascending order."""
+        if length <= 0 or rows <= 0:
+            return {}
+        line_bytes, per_segment = self._info.line_bytes, self._info.segment_bytes // self._info.line_bytes
+        if pitch == length:
+            rows, length = 1, length * rows
+        masks: dict[int, int] = {}
+        for row in range(rows):
+            begin = first + row * pitch
+            line, last = begin // line_bytes, (begin + length - 1) // line_bytes
+            while line <= last:
+                segment = line // per_segment
+                upto = min(last, segment * per_segment + per_segment - 1)
+                masks[segment] = masks.get(segment, 0) | ((1 << (upto - line + 1)) - 1) << line % per_segment
+                line = upto + 1
+        return dict(sorted(masks.items()))

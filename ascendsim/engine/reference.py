@@ -1,0 +1,362 @@
+"""The readable engine, on SimPy: one process for each scalar unit and each pipe. It defines what the contract means."""
+
+from collections import deque
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+import simpy
+
+from ascendsim.engine.base import TIMELINE_COLUMNS, Kind, Progress, ScheduleInput, Timeline, Wait
+from ascendsim.engine.link import L2, UNITS_PER_BYTE, EndOfCycle, FairLink, Transfer, uncontended_cycles
+from ascendsim.errors import Deadlock
+from ascendsim.terms import Pipe
+
+Process = Generator[simpy.Event, Any, None]
+_REPORT_EVERY = 4096
+
+
+class _Row:
+    """One row on its way: its schedule, and what is known of its times."""
+
+    __slots__ = ("call", "dispatched", "fields", "number")
+
+    def __init__(self, number: int, call: int, fields: dict[str, int]) -> None:
+        self.number = number
+        self.call = call
+        self.fields = fields
+        self.dispatched = 0
+
+
+class _Machine:
+    """The chip: clock, links, L2, and the timeline being written."""
+
+    def __init__(self, program: ScheduleInput, progress: Progress | None) -> None:
+        self.env = simpy.Environment()
+        self.program = program
+        self.progress = progress
+        self.links = [FairLink(self.env, info) for info in program.links]
+        self.l2 = L2(program.l2)
+        self.starts = program.row_starts()
+        self.total = int(self.starts[-1])
+        self.out: dict[str, list[int]] = {name: [0] * self.total for name in TIMELINE_COLUMNS}
+        self.out["released_by"] = [-1] * self.total
+        self.done = 0
+        self.rows = [_rows_of(t.columns) for t in program.templates]
+        self._starting: list[tuple[int, int, _Row, simpy.Event]] = []
+
+    def write(self, core: int, row: _Row, **times: int) -> None:
+        """Write a finished row."""
+        n = row.number
+        out = self.out
+        out["core"][n], out["call"][n] = core, row.call
+        out["row"][n] = n - int(self.starts[row.call])
+        out["pipe"][n], out["kind"][n] = row.fields["pipe"], row.fields["kind"]
+        out["dispatched"][n] = row.dispatched
+        for name, value in times.items():
+            out[name][n] = value
+        self.done += 1
+        if self.progress is not None and self.done % _REPORT_EVERY == 0:
+            self.progress(self.done, self.total)
+
+    def begin_transfer(self, core: int, row: _Row) -> simpy.Event:
+        """Look a transfer up in L2 at the end of this cycle, in (core, pipe) order; the event's value is the hit."""
+        if not self._starting:
+            EndOfCycle(self.env, self._start_transfers)
+        event = self.env.event()
+        self._starting.append((core, row.fields["pipe"], row, event))
+        return event
+
+    def _start_transfers(self) -> None:
+        batch, self._starting = sorted(self._starting, key=lambda s: s[:2]), []
+        for _, _, row, event in batch:
+            f = row.fields
+            slot = int(self.program.call_slot_start[row.call]) + f["slot"]
+            first = int(self.program.slot_base_bytes[slot]) + f["gm_offset"]
+            event.succeed(self.l2.access(first, f["gm_rows"], f["gm_length"], f["gm_pitch"]))
+
+
+def _rows_of(columns: dict[str, np.ndarray[Any, Any]]) -> list[dict[str, int]]:
+    names = list(columns)
+    return [dict(zip(names, values, strict=True)) for values in zip(*(columns[n].tolist() for n in names), strict=True)]
+
+
+class _PipeState:
+    """One pipe of one core."""
+
+    def __init__(self, core: "_Core", pipe: Pipe, depth: int) -> None:
+        self.core = core
+        self.pipe = pipe
+        self.depth = depth
+        self.queue: deque[_Row] = deque()
+        self.arrival: simpy.Event | None = None
+        self.room: simpy.Event | None = None
+        self.occupied = 0
+        self.last = -1
+        self.complete = 0
+        self.complete_by = -1
+        self.cold = True
+        self.busy = False
+
+    def push(self, row: _Row) -> None:
+        """Put a dispatched row into the queue."""
+        self.queue.append(row)
+        if self.arrival is not None:
+            arrival, self.arrival = self.arrival, None
+            arrival.succeed()
+
+    def run(self) -> Process:
+        """Work the queue off, for ever."""
+        env = self.core.machine.env
+        while True:
+            if not self.queue:
+                self.busy = False
+                self.core.pipe_idle()
+                self.arrival = env.event()
+                yield self.arrival
+            row = self.queue.popleft()
+            self.busy = True
+            if self.room is not None:
+                room, self.room = self.room, None
+                room.succeed()
+            if env.now > self.occupied:
+                self.cold = True
+            yield from self._work(row)
+            self.last = row.number
+
+    def _work(self, row: _Row) -> Process:
+        match row.fields["kind"]:
+            case Kind.EXEC:
+                yield from self._exec(row)
+            case Kind.TRANSFER:
+                yield from self._transfer(row)
+            case Kind.SET_FLAG:
+                yield from self._set_flag(row)
+            case Kind.WAIT_FLAG:
+                yield from self._wait_flag(row)
+            case _:
+                yield from self._barrier(row)
+
+    def _cause(self, row: _Row) -> tuple[Wait, int, int]:
+        """What a row that starts now waited for, how long, and which row released it."""
+        now = int(self.core.machine.env.now)
+        if self.last >= 0 and self.occupied == now and row.dispatched < now:
+            return Wait.PIPE_ORDER, now - row.dispatched, self.last
+        if row.dispatched == now and now > self.occupied:
+            return Wait.DISPATCH, now - self.occupied, row.number - 1
+        return Wait.NOTHING, 0, -1
+
+    def _finish(self, row: _Row, start: int, end: int, cause: tuple[Wait, int, int], **more: int) -> None:
+        """Write a row whose occupancy ends now and which is complete at `end`."""
+        self.occupied = int(self.core.machine.env.now)
+        if end > self.complete or self.complete_by < 0:
+            self.complete, self.complete_by = end, row.number
+        waited, cycles, by = cause
+        self.core.machine.write(
+            self.core.number, row, start=start, occupied=self.occupied, end=end,
+            waited_for=waited, wait_cycles=cycles, released_by=by, **more,
+        )  # fmt: skip
+
+    def _exec(self, row: _Row) -> Process:
+        env, f = self.core.machine.env, row.fields
+        start, cause = int(env.now), self._cause(row)
+        startup = f["startup"] if self.cold else f["startup_warm"]
+        self.cold = False
+        yield env.timeout(startup + f["occupancy"])
+        self._finish(row, start, int(env.now) + f["drain"], cause)
+
+    def _transfer(self, row: _Row) -> Process:
+        machine, f = self.core.machine, row.fields
+        env = machine.env
+        start, cause = int(env.now), self._cause(row)
+        hit = bool((yield machine.begin_transfer(self.core.number, row)))
+        suffix = "_hit" if hit else ""
+        startup = f[f"startup{suffix}"] if self.cold else f[f"startup_warm{suffix}"]
+        self.cold = False
+        yield env.timeout(startup)
+        cap = f[f"cap_units{suffix}"]
+        stretch, rival = 0, -1
+        if f["bytes"]:
+            transfer = Transfer(row.number, cap, f["bytes"] * UNITS_PER_BYTE, env.event())
+            begun = int(env.now)
+            machine.links[f[f"link{suffix}"]].join(transfer)
+            yield transfer.done
+            stretch = int(env.now) - begun - uncontended_cycles(f["bytes"], cap)
+            rival = transfer.rival
+        rest = start + f["occupancy"] - int(env.now)
+        if rest > 0:
+            yield env.timeout(rest)
+        if stretch > cause[1] or (stretch and cause[0] is Wait.PIPE_ORDER):
+            cause = (Wait.BANDWIDTH, stretch, rival)
+        end = int(env.now) + f["drain"]
+        self._finish(row, start, end, cause, stretch_cycles=stretch, l2_hit=int(hit))
+
+    def _set_flag(self, row: _Row) -> Process:
+        env, f = self.core.machine.env, row.fields
+        start, cause = int(env.now), self._cause(row)
+        yield env.timeout(f["occupancy"])
+        raised = max(int(env.now), self.complete)
+        self._finish(row, start, raised, cause)
+        self.core.raise_flag_at(f["flag"], raised, row.number)
+
+    def _wait_flag(self, row: _Row) -> Process:
+        env, f = self.core.machine.env, row.fields
+        ready, cause = int(env.now), self._cause(row)
+        by = yield from self.core.take_flag(f["flag"])
+        waited = int(env.now) - ready
+        if waited:
+            self.cold = True
+            cause = (Wait.BUFFER if f["buffer_wait"] else Wait.FLAG, waited, by)
+        yield env.timeout(f["occupancy"])
+        self._finish(row, ready, int(env.now), cause)
+
+    def _barrier(self, row: _Row) -> Process:
+        env, f = self.core.machine.env, row.fields
+        ready, cause = int(env.now), self._cause(row)
+        waited = self.complete - ready
+        if waited > 0:
+            cause = (Wait.BARRIER, waited, self.complete_by)
+        yield env.timeout(max(0, waited) + f["occupancy"])
+        self.cold = True
+        self._finish(row, ready, int(env.now), cause)
+
+
+class _Core:
+    """One core: its scalar unit, pipes and flags."""
+
+    def __init__(self, machine: _Machine, number: int) -> None:
+        self.machine = machine
+        self.number = number
+        self.pipes = {p: _PipeState(self, p, d) for p, d in machine.program.queue_depth.items()}
+        self.flags: dict[int, int] = {}
+        self.waiting: dict[int, simpy.Event] = {}
+        self.idle: simpy.Event | None = None
+        self.scalar_row: _Row | None = None
+        for state in self.pipes.values():
+            machine.env.process(state.run())
+        machine.env.process(self._scalar())
+
+    def raise_flag_at(self, flag: int, cycle: int, by: int) -> None:
+        """Raise a flag at a cycle, now or later."""
+        delay = cycle - int(self.machine.env.now)
+        if delay == 0:
+            self._raise(flag, by)
+            return
+        later = self.machine.env.timeout(delay)
+        assert later.callbacks is not None
+        later.callbacks.append(lambda _event: self._raise(flag, by))
+
+    def _raise(self, flag: int, by: int) -> None:
+        self.flags.setdefault(flag, by)
+        waiter = self.waiting.pop(flag, None)
+        if waiter is not None:
+            waiter.succeed()
+
+    def take_flag(self, flag: int) -> Generator[simpy.Event, Any, int]:
+        """Wait until a flag is up, clear it, and return the row that set it."""
+        if flag not in self.flags:
+            self.waiting[flag] = self.machine.env.event()
+            yield self.waiting[flag]
+        return self.flags.pop(flag)
+
+    def pipe_idle(self) -> None:
+        """A pipe ran out of rows."""
+        if self.idle is not None and self._all_idle():
+            idle, self.idle = self.idle, None
+            idle.succeed()
+
+    def _all_idle(self) -> bool:
+        return all(not s.queue and not s.busy for s in self.pipes.values())
+
+    def _scalar(self) -> Process:
+        """Run scalar rows and dispatch the others. `at` runs ahead of the clock over rows that nobody can notice."""
+        machine, env = self.machine, self.machine.env
+        at = 0
+        previous = -1
+        for row in self._stream():
+            f = row.fields
+            if f["pipe"] != Pipe.S:
+                state = self.pipes[Pipe(f["pipe"])]
+                if len(state.queue) >= state.depth:
+                    yield env.timeout(at - int(env.now))
+                    while len(state.queue) >= state.depth:
+                        state.room = env.event()
+                        yield state.room
+                    at = int(env.now)
+                at += machine.program.dispatch_cycles
+                yield env.timeout(at - int(env.now))
+                row.dispatched = at
+                state.push(row)
+            elif f["kind"] == Kind.EXEC:
+                row.dispatched = at
+                end = at + f["occupancy"]
+                self._write_scalar(row, at, end, (Wait.NOTHING, 0, -1))
+                at = end
+            else:
+                yield env.timeout(at - int(env.now))
+                self.scalar_row = row
+                at = yield from self._scalar_sync(row, previous)
+                self.scalar_row = None
+            previous = row.number
+
+    def _write_scalar(self, row: _Row, start: int, end: int, cause: tuple[Wait, int, int]) -> None:
+        waited, cycles, by = cause
+        self.machine.write(
+            self.number, row, start=start, occupied=end, end=end, waited_for=waited, wait_cycles=cycles, released_by=by
+        )
+
+    def _scalar_sync(self, row: _Row, previous: int) -> Generator[simpy.Event, Any, int]:
+        """A flag or barrier on the scalar unit; returns when it ends."""
+        env, f = self.machine.env, row.fields
+        start = int(env.now)
+        row.dispatched = start
+        by = previous
+        if f["kind"] == Kind.WAIT_FLAG:
+            by = yield from self.take_flag(f["flag"])
+        elif f["kind"] == Kind.BARRIER:
+            if not self._all_idle():
+                self.idle = env.event()
+                yield self.idle
+            last = max(self.pipes.values(), key=lambda s: s.complete)
+            by = last.complete_by
+            yield env.timeout(max(0, last.complete - int(env.now)))
+        waited = int(env.now) - start
+        yield env.timeout(f["occupancy"])
+        end = int(env.now)
+        reason = {Kind.WAIT_FLAG: Wait.BUFFER if f["buffer_wait"] else Wait.FLAG, Kind.BARRIER: Wait.BARRIER}
+        cause = (reason[Kind(f["kind"])], waited, by) if waited else (Wait.NOTHING, 0, -1)
+        self._write_scalar(row, start, end, cause)
+        if f["kind"] == Kind.SET_FLAG:
+            self._raise(f["flag"], row.number)
+        return end
+
+    def _stream(self) -> Generator[_Row, None, None]:
+        """This core's rows in order."""
+        program = self.machine.program
+        for call in np.flatnonzero(program.call_core == self.number):
+            first = int(self.machine.starts[call])
+            for i, fields in enumerate(self.machine.rows[int(program.call_template[call])]):
+                yield _Row(first + i, int(call), fields)
+
+
+def schedule(program: ScheduleInput, progress: Progress | None = None) -> Timeline:
+    """Return when every row runs.
+
+    Raises:
+        Deadlock: rows are left that wait for flags nobody raises.
+    """
+    machine = _Machine(program, progress)
+    cores = [_Core(machine, number) for number in range(program.core_count)]
+    machine.env.run()
+    if machine.done < machine.total:
+        raise Deadlock(_describe(machine, cores), int(machine.env.now))
+    return Timeline({name: np.array(values, np.int64) for name, values in machine.out.items()})
+
+
+def _describe(machine: _Machine, cores: list[_Core]) -> str:
+    left = machine.total - machine.done
+    lines = [f"deadlock at cycle {int(machine.env.now)}: {left} of {machine.total} rows cannot run"]
+    for core in cores:
+        for flag in core.waiting:
+            lines.append(f"  core {core.number} waits for {machine.program.flag_text(flag)}, which nobody raises")
+    return "\n".join(lines[:20])

@@ -1,0 +1,125 @@
+"""What can go wrong, as data: rules and findings for kernels and tilings, exceptions for bad input.
+
+A user's mistake in a kernel or tiling is a `Finding`; the run goes on as far as meaning is defined. An exception is
+for input that cannot be read, for a device that does not exist, and for a kernel that cannot be recorded further.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from enum import Enum
+
+
+class Severity(Enum):
+    """How sure a finding is that something breaks. The letter is the first of its code."""
+
+    ERROR = "E"
+    """The kernel refuses, hangs, or is undefined."""
+    WARNING = "W"
+    """Likely a mistake, or slow."""
+    INFO = "I"
+    """Advice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One violated rule: which, where, by how much, and how to mend it."""
+
+    code: str
+    """Stable code such as "E-CAP-UB"."""
+    message: str
+    hint: str = ""
+    where: str = ""
+    """Instruction and kernel line, or the scenario key."""
+    operand: str = ""
+    got: str = ""
+    wanted: str = ""
+    source: str = ""
+    """Public document that states the rule."""
+    count: int = 1
+    """How many times the same rule broke at the same place."""
+
+    @property
+    def severity(self) -> Severity:
+        """Severity, from the first letter of the code."""
+        return Severity(self.code[0])
+
+    def to_dict(self) -> dict[str, str | int]:
+        """Return a plain dict for JSON, severity included."""
+        return {"severity": self.severity.value, **asdict(self)}
+
+    def __str__(self) -> str:
+        parts = [self.code]
+        if self.where:
+            parts.append(f"{self.where}:")
+        parts.append(self.message)
+        if self.hint:
+            parts.append(f"(to mend it: {self.hint})")
+        return " ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule that findings refer to. Declared once, next to what it checks.
+
+    `message` holds {names} that `finding` fills in.
+    """
+
+    code: str
+    message: str
+    hint: str
+    source: str
+    products: str = "all"
+
+    def finding(
+        self,
+        where: str = "",
+        *,
+        operand: str = "",
+        got: object = "",
+        wanted: object = "",
+        hint: str = "",
+        **fill: object,
+    ) -> Finding:
+        """Return a finding of this rule; `fill` are the {names} of the message."""
+        return Finding(
+            code=self.code,
+            message=self.message.format(operand=operand, got=got, wanted=wanted, **fill),
+            hint=hint or self.hint,
+            where=where,
+            operand=operand,
+            got=str(got),
+            wanted=str(wanted),
+            source=self.source,
+        )
+
+
+class AscendSimError(Exception):
+    """Base of every error a user can cause. Its text says what, where, why, and how to mend it."""
+
+
+class InputError(AscendSimError):
+    """A file, key or value that cannot be used."""
+
+
+class DeviceError(AscendSimError):
+    """A device name that names no single known part."""
+
+
+class KernelError(AscendSimError):
+    """A kernel that cannot be recorded; the text starts with the kernel's file and line."""
+
+
+class Rejected(AscendSimError):
+    """Findings of severity E that end the recording or stop the run before simulation."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings: tuple[Finding, ...] = tuple(findings)
+        super().__init__("\n".join(str(f) for f in self.findings))
+
+
+class Deadlock(AscendSimError):
+    """No pipe can move. The text lists every waiting pipe, its flag, and the last cycle anything moved."""
+
+    def __init__(self, text: str, cycle: int | None = None) -> None:
+        self.cycle = cycle
+        super().__init__(text)

@@ -1,0 +1,102 @@
+"""A scenario's [expect], judged against its result."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendsim.arrays import load_array
+from ascendsim.errors import InputError
+from ascendsim.operators import Reference
+from ascendsim.result import Expectation, RunResult
+from ascendsim.scenario import Range, Scenario, ValueSpec
+from ascendsim.user_code import load_function
+
+Array = NDArray[Any]
+
+
+def judge(result: RunResult, scenario: Scenario, inputs: Mapping[str, Array]) -> RunResult:
+    """Return the result with its expectations judged.
+
+    Raises:
+        InputError: [expect] names an output, pair of pipes or reference that does not exist.
+    """
+    return replace(result, expectations=tuple(_judged(result, scenario, inputs)))
+
+
+def _judged(result: RunResult, scenario: Scenario, inputs: Mapping[str, Array]) -> Iterator[Expectation]:
+    expect = scenario.expect
+    if expect.us is not None:
+        yield _in_range("makespan us", expect.us, result.makespan_us)
+    if expect.cycles is not None:
+        yield _in_range("makespan cycles", expect.cycles, result.makespan_cycles)
+    if expect.peak_ub_bytes is not None:
+        yield _in_range("peak UB bytes", expect.peak_ub_bytes, result.peak_bytes["UB"])
+    shares = {f"{o.first.name},{o.second.name}": o.share for o in result.overlaps}
+    shares |= {",".join(reversed(pair.split(","))): share for pair, share in shares.items()}
+    for pair, limits in expect.overlap.items():
+        key = pair.replace(" ", "")
+        if key not in shares:
+            raise InputError(f'expect.overlap."{pair}": pairs with work here are {", ".join(sorted(shares))}')
+        yield _in_range(f"overlap {key}", limits, round(shares[key], 6))
+    if expect.findings is not None:
+        wanted, got = sorted(set(expect.findings)), sorted({f.code for f in result.findings})
+        yield Expectation("findings", ", ".join(wanted) or "none", ", ".join(got) or "none", wanted == got)
+    for name, spec in expect.values.items():
+        yield _values(result, scenario, inputs, name, spec)
+
+
+def _in_range(what: str, limits: Range, got: float) -> Expectation:
+    low, high = limits.min, limits.max
+    wanted = " and ".join(t for t in (f">= {low:g}" if low is not None else "", f"<= {high:g}" if high is not None else "") if t)
+    met = (low is None or got >= low) and (high is None or got <= high)
+    return Expectation(what, wanted or "anything", f"{got:g}", met)
+
+
+def _values(
+    result: RunResult, scenario: Scenario, inputs: Mapping[str, Array], name: str, spec: ValueSpec
+) -> Expectation:
+    if name not in result.outputs:
+        raise InputError(f"expect.values.{name}: outputs are {', '.join(result.outputs)}")
+    reference = _reference(scenario, inputs, name, spec)
+    got = result.outputs[name].astype(np.float64).reshape(reference.values.shape)
+    allowed = spec.atol + spec.rtol * np.abs(reference.values)
+    if spec.bound == "operator":
+        if reference.bound is None:
+            raise InputError(f'expect.values.{name}: bound = "operator" needs reference = "operator"')
+        allowed = allowed + reference.bound
+    return _compare(name, got, reference.values, allowed)
+
+
+def _compare(name: str, got: Array, want: Array, allowed: Array) -> Expectation:
+    with np.errstate(invalid="ignore"):
+        off = np.abs(got - want)
+    same = (got == want) | (np.isnan(got) & np.isnan(want))
+    bad = ~same & ~(off <= allowed)
+    wanted = f"within tolerance of the reference, {want.size} values"
+    if not bad.any():
+        used = np.divide(off, allowed, out=np.zeros_like(off), where=~same & (allowed > 0))
+        return Expectation(f"values of {name}", wanted, f"all within, at most {used.max(initial=0):.1%} of it used", met=True)
+    first = tuple(int(i) for i in np.argwhere(bad)[0])
+    text = f"{int(bad.sum())} outside, first at {list(first)}: {got[first]:.9g}, reference {want[first]:.9g}"
+    return Expectation(f"values of {name}", wanted, text, met=False)
+
+
+def _reference(scenario: Scenario, inputs: Mapping[str, Array], name: str, spec: ValueSpec) -> Reference:
+    if (spec.reference is None) == (spec.file is None):
+        raise InputError(f"expect.values.{name}: give exactly one of reference and file")
+    if spec.file is not None:
+        tensor = scenario.tensors[name]
+        where = f"expect.values.{name}"
+        array = load_array(scenario.folder / spec.file, spec.key, tensor.element, tuple(tensor.shape), where)
+        return Reference(array.astype(np.float64), None)
+    operator = scenario.find_operator()
+    if spec.reference == "operator":
+        if operator is None:
+            raise InputError(f'expect.values.{name}: reference = "operator" needs an operator; name "file.py:function"')
+        return operator.reference(inputs, operator.tiling_model.model_validate(scenario.tiling))[name]
+    assert spec.reference is not None
+    function = load_function(spec.reference, scenario.folder, f"expect.values.{name}.reference")
+    return Reference(np.asarray(function(dict(inputs))[name], np.float64), None)

@@ -1,0 +1,56 @@
+"""Input data by name and seed. Streams are MT19937 ones, which NumPy has frozen: the same seed gives the same bits."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendsim.dtypes import DType, cast
+from ascendsim.errors import InputError
+from ascendsim.scenario import TensorSpec
+from ascendsim.terms import RoundMode
+
+Array = NDArray[Any]
+
+
+def make_fill(spec: TensorSpec, where: str) -> Array:
+    """Return the array of an input with a `fill`.
+
+    normal: mean 0, deviation `scale`. uniform: -scale .. scale. softmax_rows: softmax over the last axis of normal
+    values with deviation `scale`. arange: 0, 1, 2, ... times `scale`. constant: `value`.
+
+    Raises:
+        InputError: the spec has no fill.
+    """
+    shape = tuple(spec.shape)
+    random = np.random.RandomState(spec.seed)  # noqa: NPY002 - the frozen streams
+    match spec.fill:
+        case "normal":
+            wide = random.standard_normal(shape) * spec.scale
+        case "uniform":
+            wide = (random.random_sample(shape) * 2 - 1) * spec.scale
+        case "softmax_rows":
+            wide = _softmax(random.standard_normal(shape) * spec.scale)
+        case "arange":
+            wide = np.arange(np.prod(shape), dtype=np.float64).reshape(shape) * spec.scale
+        case "zeros":
+            wide = np.zeros(shape)
+        case "ones":
+            wide = np.ones(shape)
+        case "constant":
+            wide = np.full(shape, spec.value)
+        case _:
+            raise InputError(f"{where}: no fill given")
+    return round_once(wide, spec.element)
+
+
+def _softmax(x: Array) -> Array:
+    """Softmax over the last axis in float64, so that one rounding gives the same float everywhere."""
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return np.asarray(e / e.sum(axis=-1, keepdims=True))
+
+
+def round_once(wide: Array, to: DType) -> Array:
+    """Round float64 values to a dtype once, to nearest even."""
+    with np.errstate(over="ignore"):
+        return wide.astype(np.float32) if to.name == "float" else cast(wide, to, RoundMode.CAST_RINT)

@@ -1,0 +1,166 @@
+"""Cast: conversions between element types with AscendC's rounding modes."""
+
+from typing import overload
+
+from ascendsim.device import Device
+from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT8, INT16, INT32, UINT8, DType, cast
+from ascendsim.errors import Finding
+from ascendsim.isa import rules
+from ascendsim.isa.forms import (
+    UNARY,
+    Call,
+    Form,
+    Mask,
+    UnaryRepeatParams,
+    apply_mask,
+    begin_count,
+    declare,
+    end_count,
+    run_elementwise,
+    touch_elementwise,
+)
+from ascendsim.isa.instruction import Array, Context, Row, TensorRef, need_int
+from ascendsim.memory import LocalTensor
+from ascendsim.terms import Pipe, RoundMode
+
+_LOSSLESS = (RoundMode.CAST_NONE,)
+_FIVE = (
+    RoundMode.CAST_RINT,
+    RoundMode.CAST_FLOOR,
+    RoundMode.CAST_CEIL,
+    RoundMode.CAST_ROUND,
+    RoundMode.CAST_TRUNC,
+)
+
+ROUND_MODES: dict[tuple[DType, DType], tuple[RoundMode, ...]] = {
+    (HALF, FLOAT): _LOSSLESS,
+    (BFLOAT16, FLOAT): _LOSSLESS,
+    (INT8, HALF): _LOSSLESS,
+    (UINT8, HALF): _LOSSLESS,
+    (INT16, FLOAT): _LOSSLESS,
+    (INT16, HALF): (*_FIVE, RoundMode.CAST_NONE),
+    (INT32, FLOAT): (*_FIVE, RoundMode.CAST_NONE),
+    (HALF, INT8): (*_FIVE, RoundMode.CAST_NONE),
+    (HALF, UINT8): (*_FIVE, RoundMode.CAST_NONE),
+    (HALF, INT16): _FIVE,
+    (HALF, INT32): _FIVE,
+    (FLOAT, HALF): (*_FIVE, RoundMode.CAST_ODD, RoundMode.CAST_NONE),
+    (FLOAT, BFLOAT16): _FIVE,
+    (FLOAT, INT16): _FIVE,
+    (FLOAT, INT32): _FIVE,
+    (FLOAT, FLOAT): _FIVE,
+}
+"""Allowed (source, destination) pairs of arch 2201 and their rounding modes (asc-devkit docs, Cast page)."""
+
+_SUFFIX = {
+    RoundMode.CAST_NONE: "",
+    RoundMode.CAST_RINT: "r",
+    RoundMode.CAST_FLOOR: "f",
+    RoundMode.CAST_CEIL: "c",
+    RoundMode.CAST_ROUND: "a",
+    RoundMode.CAST_TRUNC: "z",
+    RoundMode.CAST_ODD: "o",
+}
+
+
+def cast_mnemonic(row: Row) -> str:
+    """Return the intrinsic's name, for example vconv_f322f16a."""
+    assert row.dst is not None
+    assert row.src0 is not None
+    mode = RoundMode(row.param("round_mode"))
+    return f"vconv_{row.src0.dtype.log_name}2{row.dst.dtype.log_name}{_SUFFIX[mode]}"
+
+
+class CastCall(Call):
+    """dst, src, round_mode; then count, or mask, repeat_times and strides."""
+
+    @overload
+    def __call__(self, dst: LocalTensor, src: LocalTensor, round_mode: RoundMode, count: int, /) -> None: ...
+    @overload
+    def __call__(
+        self,
+        dst: LocalTensor,
+        src: LocalTensor,
+        round_mode: RoundMode,
+        mask: Mask,
+        repeat_times: int,
+        repeat_params: UnaryRepeatParams = ...,
+    ) -> None: ...
+    def __call__(
+        self,
+        dst: LocalTensor,
+        src: LocalTensor,
+        round_mode: RoundMode,
+        mask: Mask,
+        repeat_times: int | None = None,
+        repeat_params: UnaryRepeatParams | None = None,
+    ) -> None:
+        asc, op = self.asc, self.op
+        self.locals(dst=dst, src=src)
+        wide = max(dst.dtype, src.dtype, key=lambda d: d.bytes)
+        if repeat_times is None:
+            begin_count(asc, op.api, mask)
+            strides = (1, 1, 8 * dst.dtype.bytes // wide.bytes, 8 * src.dtype.bytes // wide.bytes)
+            asc.emit(op, dst=dst, src0=src, params=(1, *strides, int(round_mode)))
+            end_count(asc)
+            return
+        need_int(asc, op.api, "repeat_times", repeat_times)
+        apply_mask(asc, op.api, mask, wide)
+        p = repeat_params or UnaryRepeatParams()
+        strides = (p.dst_blk_stride, p.src_blk_stride, p.dst_rep_stride, p.src_rep_stride)
+        asc.emit(op, dst=dst, src0=src, params=(repeat_times, *strides, int(round_mode)))
+
+
+def _pair_and_mode(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """The pair of types exists, and the rounding mode is allowed for it."""
+    del tensors, device
+    assert row.dst is not None
+    assert row.src0 is not None
+    pair = f"{row.src0.dtype}->{row.dst.dtype}"
+    allowed = ROUND_MODES.get((row.src0.dtype, row.dst.dtype))
+    if allowed is None:
+        wanted = ", ".join(f"{a}->{b}" for a, b in ROUND_MODES)
+        return [rules.CAST_PAIR.finding(where, operand="dst", got=pair, wanted=wanted)]
+    mode = RoundMode(row.param("round_mode"))
+    if mode in allowed:
+        return []
+    wanted = ", ".join(m.name for m in allowed)
+    return [rules.CAST_ROUND.finding(where, operand="dst", got=pair, wanted=wanted, mode=mode.name)]
+
+
+def _convert(ctx: Context, row: Row, values: Array) -> Array:
+    assert row.dst is not None
+    return cast(values, row.dst.dtype, RoundMode(row.param("round_mode")), ctx.overflow)
+
+
+class ConvertInstructions:
+    """Cast."""
+
+    cast = Form(
+        declare(
+            "cast",
+            """dst[i] = src[i] converted, rounded once per round_mode; lanes are counted by the wider type.
+
+            Source: asc-devkit docs, Cast and precision_conversion pages.
+            """,
+            api="Cast",
+            mnemonic="vconv",
+            pipe=Pipe.V,
+            params=(*UNARY, "round_mode"),
+            cost="vector",
+            family="Cast",
+            execute=run_elementwise(_convert),
+            touch=touch_elementwise,
+            checks=(
+                _pair_and_mode,
+                rules.aligned("dst", "src0"),
+                rules.repeat_range,
+                rules.strides(65535, 255),
+                rules.in_bounds,
+            ),
+            uses_mask=True,
+        ),
+        CastCall,
+    )
+
+

@@ -1,0 +1,398 @@
+"""How instructions are called: the count form and the mask/repeat form of AscendC, once for all instructions.
+
+A form is a descriptor on the AiCore class; `asc.mul` gives a callable that records. The count form of a vector
+instruction is counter mode with the count as mask, repeat 1, then normal mode with a full mask, as the real library
+issues it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Self, TypeVar, overload
+
+import numpy as np
+
+from ascendsim.dtypes import DType, saturate
+from ascendsim.isa import rules
+from ascendsim.isa.instruction import (
+    Array,
+    Check,
+    Context,
+    Execute,
+    Instruction,
+    Operand,
+    Recorder,
+    Register,
+    Row,
+    Touch,
+    need_int,
+    need_local,
+    register_instruction,
+)
+from ascendsim.isa.lanes import byte_range, element_offsets, lane_count, lane_grid, mask_bits, operand_at
+from ascendsim.memory import LocalTensor
+from ascendsim.terms import FULL_MASK, MaskMode, Pipe
+
+Mask = int | tuple[int, int] | None
+"""Lanes from lane 0; or (low, high) 64-bit words; or None: the mask set before (MASK_PLACEHOLDER)."""
+
+BINARY = (
+    "repeat",
+    "dst_blk_stride",
+    "src0_blk_stride",
+    "src1_blk_stride",
+    "dst_rep_stride",
+    "src0_rep_stride",
+    "src1_rep_stride",
+)
+UNARY = ("repeat", "dst_blk_stride", "src0_blk_stride", "dst_rep_stride", "src0_rep_stride")
+REDUCE = ("repeat", "src0_blk_stride", "dst_rep_stride", "src0_rep_stride")
+FILL = ("repeat", "dst_blk_stride", "dst_rep_stride")
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryRepeatParams:
+    """Strides in datablocks of a two-source instruction."""
+
+    dst_blk_stride: int = 1
+    src0_blk_stride: int = 1
+    src1_blk_stride: int = 1
+    dst_rep_stride: int = 8
+    src0_rep_stride: int = 8
+    src1_rep_stride: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class UnaryRepeatParams:
+    """Strides in datablocks of a one-source instruction."""
+
+    dst_blk_stride: int = 1
+    src_blk_stride: int = 1
+    dst_rep_stride: int = 8
+    src_rep_stride: int = 8
+
+
+CallT = TypeVar("CallT")
+
+
+class Form(Generic[CallT]):
+    """An instruction as an attribute of AiCore: `asc.name` is the callable that records it."""
+
+    call: type[CallT]
+
+    def __init__(self, op: Instruction, call: type[CallT]) -> None:
+        self.op = op
+        self.call = call
+        self.__doc__ = op.doc
+
+    @overload
+    def __get__(self, asc: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, asc: Recorder, owner: type) -> CallT: ...
+    def __get__(self, asc: Recorder | None, owner: type) -> Self | CallT:
+        if asc is None:
+            return self
+        return self.call(asc, self.op)  # type: ignore[call-arg]
+
+
+class Call:
+    """Base of the callables: the core that records and the instruction."""
+
+    __slots__ = ("asc", "op")
+
+    def __init__(self, asc: Recorder, op: Instruction) -> None:
+        self.asc = asc
+        self.op = op
+
+    def locals(self, **tensors: object) -> None:
+        """Refuse operands that are not local tensors."""
+        for arg, tensor in tensors.items():
+            need_local(self.asc, self.op.api, arg, tensor)
+
+
+def begin_count(asc: Recorder, api: str, count: object) -> None:
+    """Counter mode with `count` elements, as the count form of every instruction begins."""
+    need_int(asc, api, "count", count)
+    set_mask_mode(asc, MaskMode.COUNTER)
+    set_mask(asc, 0, int(count))  # type: ignore[call-overload]
+
+
+def end_count(asc: Recorder) -> None:
+    """Normal mode with a full mask, as the count form of every instruction ends."""
+    set_mask_mode(asc, MaskMode.NORMAL)
+    set_mask(asc, FULL_MASK, FULL_MASK)
+
+
+def set_mask_mode(asc: Recorder, mode: MaskMode) -> None:
+    """Record SetMaskCount or SetMaskNorm."""
+    asc.mask.mode = mode
+    asc.emit(MASK_OPS["count" if mode is MaskMode.COUNTER else "norm"])
+
+
+def set_mask(asc: Recorder, hi: int, lo: int) -> None:
+    """Record SetVectorMask."""
+    asc.mask.hi, asc.mask.lo = hi, lo
+    asc.emit(MASK_OPS["mask"])
+
+
+MASK_OPS: dict[str, Instruction] = {}
+"""The three mask set-up instructions; `scalar.py` declares them and enters them here."""
+
+
+def apply_mask(asc: Recorder, api: str, mask: Mask, dtype: DType) -> None:
+    """Record the mask set-up of a mask/repeat form."""
+    if mask is None:
+        return
+    if isinstance(mask, tuple):
+        set_mask(asc, mask[1], mask[0])
+        return
+    need_int(asc, api, "mask", mask)
+    if asc.mask.mode is MaskMode.COUNTER:
+        set_mask(asc, 0, mask)
+        return
+    set_mask(asc, *mask_bits(max(0, min(mask, dtype.per_repeat))))
+    if mask > dtype.per_repeat or mask < 0:
+        asc.report(rules.RANGE_MASK, got=mask, wanted=dtype.per_repeat, api=api)
+
+
+def declare(
+    name: str,
+    doc: str | None,
+    *,
+    api: str,
+    mnemonic: str,
+    pipe: Pipe | None,
+    params: tuple[str, ...],
+    cost: str,
+    family: str,
+    execute: Execute,
+    touch: Touch,
+    checks: tuple[Check, ...],
+    uses_mask: bool,
+) -> Instruction:
+    """Enter one instruction into the table."""
+    return register_instruction(
+        Instruction(
+            api=api,
+            mnemonic=mnemonic,
+            pipe=pipe,
+            params=params,
+            cost=cost,
+            family=family,
+            execute=execute,
+            touch=touch,
+            checks=checks,
+            uses_mask=uses_mask,
+            doc=doc or "",
+            name=name,
+        )
+    )
+
+
+def lanes_of(row: Row) -> int:
+    """Lanes of one repeat: mixed-width instructions count lanes by the wider element."""
+    return lane_count(max(o.dtype.bytes for _, o in row.operands))
+
+
+def elements(row: Row, role: str, operand: Operand) -> Any:
+    """Elements that one operand of an element-wise row touches."""
+    return operand_at(
+        row, lanes_of(row), row.param(f"{role}_blk_stride"), row.param(f"{role}_rep_stride"), operand.dtype.bytes
+    )
+
+
+def touch_elementwise(row: Row) -> tuple[tuple[str, int, int], ...]:
+    """Byte ranges of an element-wise row."""
+    return tuple((role, *byte_range(elements(row, role, o), o.dtype.bytes)) for role, o in row.operands)
+
+
+def run_elementwise(fn: Callable[..., Array]) -> Execute:
+    """Return the execution of dst = fn(sources) over all active lanes, repeat by repeat where operands overlap."""
+
+    def execute(ctx: Context, row: Row) -> None:
+        dst = row.dst
+        assert dst is not None
+        sources = [(role, o) for role, o in row.operands if role != "dst"]
+        if any(_overlaps(ctx, row, dst, role, o) for role, o in sources):
+            _run_by_repeat(ctx, row, fn)
+            return
+        values = [ctx.load(o, elements(row, role, o)) for role, o in sources]
+        ctx.store(dst, elements(row, "dst", dst), saturate(fn(ctx, row, *values), ctx.overflow))
+
+    return execute
+
+
+def _overlaps(ctx: Context, row: Row, dst: Operand, role: str, src: Operand) -> bool:
+    """Whether a source shares bytes with dst other than lane for lane."""
+    same = (
+        ctx.address(dst) == ctx.address(src)
+        and dst.dtype.bytes == src.dtype.bytes
+        and row.param("dst_blk_stride") == row.param(f"{role}_blk_stride")
+        and row.param("dst_rep_stride") == row.param(f"{role}_rep_stride")
+    )
+    if same:
+        return False
+    d0, d1 = byte_range(elements(row, "dst", dst), dst.dtype.bytes)
+    s0, s1 = byte_range(elements(row, role, src), src.dtype.bytes)
+    d, s = ctx.address(dst), ctx.address(src)
+    return bool(d + d0 < s + s1 and s + s0 < d + d1)
+
+
+def _run_by_repeat(ctx: Context, row: Row, fn: Callable[..., Array]) -> None:
+    """A whole repeat is read, then written (asc-devkit docs, general constraints)."""
+    repeats, lanes = lane_grid(row, lanes_of(row))
+    for r in np.unique(repeats):
+        pick = repeats == r
+
+        def at(role: str, o: Operand, pick: Array = pick) -> Array:
+            blk, rep = row.param(f"{role}_blk_stride"), row.param(f"{role}_rep_stride")
+            return element_offsets(repeats[pick], lanes[pick], blk, rep, o.dtype.bytes)
+
+        values = [ctx.load(o, at(role, o)) for role, o in row.operands if role != "dst"]
+        assert row.dst is not None
+        ctx.store(row.dst, at("dst", row.dst), saturate(fn(ctx, row, *values), ctx.overflow))
+
+
+class BinaryCall(Call):
+    """dst, src0, src1; then count, or mask, repeat_times and strides."""
+
+    @overload
+    def __call__(self, dst: LocalTensor, src0: LocalTensor, src1: LocalTensor, count: int, /) -> None: ...
+    @overload
+    def __call__(
+        self,
+        dst: LocalTensor,
+        src0: LocalTensor,
+        src1: LocalTensor,
+        mask: Mask,
+        repeat_times: int,
+        repeat_params: BinaryRepeatParams = ...,
+    ) -> None: ...
+    def __call__(
+        self,
+        dst: LocalTensor,
+        src0: LocalTensor,
+        src1: LocalTensor,
+        mask: Mask,
+        repeat_times: int | None = None,
+        repeat_params: BinaryRepeatParams | None = None,
+    ) -> None:
+        asc, op = self.asc, self.op
+        self.locals(dst=dst, src0=src0, src1=src1)
+        if repeat_times is None:
+            begin_count(asc, op.api, mask)
+            asc.emit(op, dst=dst, src0=src0, src1=src1, params=(1, 1, 1, 1, 8, 8, 8))
+            end_count(asc)
+            return
+        need_int(asc, op.api, "repeat_times", repeat_times)
+        apply_mask(asc, op.api, mask, dst.dtype)
+        p = repeat_params or BinaryRepeatParams()
+        params = (
+            repeat_times,
+            p.dst_blk_stride,
+            p.src0_blk_stride,
+            p.src1_blk_stride,
+            p.dst_rep_stride,
+            p.src0_rep_stride,
+            p.src1_rep_stride,
+        )
+        asc.emit(op, dst=dst, src0=src0, src1=src1, params=params)
+
+
+def binary(api: str, mnemonic: str, allowed: tuple[DType, ...]) -> Callable[[Callable[..., Array]], Form[BinaryCall]]:
+    """Declare a two-source element-wise instruction; the decorated function is its arithmetic."""
+
+    def make(fn: Callable[..., Array]) -> Form[BinaryCall]:
+        op = declare(
+            fn.__name__,
+            fn.__doc__,
+            api=api,
+            mnemonic=mnemonic,
+            pipe=Pipe.V,
+            params=BINARY,
+            cost="vector",
+            family=api,
+            execute=run_elementwise(lambda _ctx, _row, a, b: fn(a, b)),
+            touch=touch_elementwise,
+            checks=(
+                rules.dtypes(allowed, "dst", "src0", "src1"),
+                rules.same_dtype,
+                rules.aligned("dst", "src0", "src1"),
+                rules.repeat_range,
+                rules.strides(255, 255),
+                rules.in_bounds,
+            ),
+            uses_mask=True,
+        )
+        return Form(op, BinaryCall)
+
+    return make
+
+
+class ScalarCall(Call):
+    """dst, src, scalar; then count, or mask, repeat_times and strides. The scalar is a number or a Register."""
+
+    @overload
+    def __call__(self, dst: LocalTensor, src: LocalTensor, scalar: float | Register, count: int, /) -> None: ...
+    @overload
+    def __call__(
+        self,
+        dst: LocalTensor,
+        src: LocalTensor,
+        scalar: float | Register,
+        mask: Mask,
+        repeat_times: int,
+        repeat_params: UnaryRepeatParams = ...,
+    ) -> None: ...
+    def __call__(
+        self,
+        dst: LocalTensor,
+        src: LocalTensor,
+        scalar: float | Register,
+        mask: Mask,
+        repeat_times: int | None = None,
+        repeat_params: UnaryRepeatParams | None = None,
+    ) -> None:
+        asc, op = self.asc, self.op
+        self.locals(dst=dst, src=src)
+        if repeat_times is None:
+            begin_count(asc, op.api, mask)
+            asc.emit(op, dst=dst, src0=src, params=(1, 1, 1, 8, 8), scalar=scalar, scalar_dtype=dst.dtype)
+            end_count(asc)
+            return
+        need_int(asc, op.api, "repeat_times", repeat_times)
+        apply_mask(asc, op.api, mask, dst.dtype)
+        p = repeat_params or UnaryRepeatParams()
+        params = (repeat_times, p.dst_blk_stride, p.src_blk_stride, p.dst_rep_stride, p.src_rep_stride)
+        asc.emit(op, dst=dst, src0=src, params=params, scalar=scalar, scalar_dtype=dst.dtype)
+
+
+def scalar_binary(
+    api: str, mnemonic: str, allowed: tuple[DType, ...]
+) -> Callable[[Callable[..., Array]], Form[ScalarCall]]:
+    """Declare an instruction of one tensor and one scalar; the decorated function is its arithmetic."""
+
+    def make(fn: Callable[..., Array]) -> Form[ScalarCall]:
+        op = declare(
+            fn.__name__,
+            fn.__doc__,
+            api=api,
+            mnemonic=mnemonic,
+            pipe=Pipe.V,
+            params=UNARY,
+            cost="vector",
+            family=api,
+            execute=run_elementwise(lambda ctx, row, a: fn(a, ctx.register(row))),
+            touch=touch_elementwise,
+            checks=(
+                rules.dtypes(allowed, "dst", "src0"),
+                rules.same_dtype,
+                rules.aligned("dst", "src0"),
+                rules.repeat_range,
+                rules.strides(65535, 255),
+                rules.in_bounds,
+            ),
+            uses_mask=True,
+        )
+        return Form(op, ScalarCall)
+
+    return make

@@ -1,0 +1,265 @@
+"""What an instruction is, the row it becomes in a program, and the table of all of them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Protocol, runtime_checkable
+
+from numpy.typing import NDArray
+
+from ascendsim.device import Device
+from ascendsim.dtypes import DTYPES, DType
+from ascendsim.errors import Finding, Rule
+from ascendsim.memory import GlobalTensor, LocalTensor, Tensor
+from ascendsim.terms import FULL_MASK, Buffer, HalfOverflow, MaskMode, Pipe
+
+Array = NDArray[Any]
+
+
+class Reason(IntEnum):
+    """Why a row may have to wait for another pipe, as the recorder knows it."""
+
+    NONE = 0
+    DATA = 1
+    """A flag: the other pipe has not finished producing or consuming."""
+    BUFFER = 2
+    """AllocTensor: every buffer of the queue is still in use."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRef:
+    """A tensor as a template knows it: an allocation in UB, or a GM operand whose base each call supplies.
+
+    Attributes:
+        address_bytes: UB address of the allocation; 0 for GM.
+        tensor_bytes: length of the allocation, or of the whole GM tensor.
+        slot: index of the GM base in a call, -1 for UB.
+    """
+
+    name: str
+    buffer: Buffer
+    position: str
+    address_bytes: int
+    tensor_bytes: int
+    slot: int = -1
+    que: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand of a row: which tensor of the template, where in it, read as what."""
+
+    tensor: int
+    offset_bytes: int
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A scalar whose value exists only when the program runs (GetValue). It lives inside one template.
+
+    Python code cannot look at it: a condition, an index or a loop bound on it is an error that names the line.
+    """
+
+    number: int
+    dtype: DType
+    where: str
+    home: int
+    """Identity of the template it lives in."""
+
+    def _refuse(self, *_: object) -> Any:
+        raise RegisterUseError(
+            f"{self.where}: the value of GetValue is known only when the program runs; Python cannot use it in a "
+            "condition, an index, a bound or arithmetic. Pass it to an instruction that takes a scalar (Duplicate, "
+            "Adds, Muls), or decide on the host and pass the number in with the tiling"
+        )
+
+    __bool__ = __index__ = __int__ = __float__ = __len__ = __iter__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __add__ = __sub__ = __mul__ = __truediv__ = __radd__ = __rsub__ = __rmul__ = __neg__ = _refuse
+
+
+class RegisterUseError(Exception):
+    """Python code used a `Register` as a number; the recorder turns this into a KernelError."""
+
+
+@dataclass(slots=True)
+class Row:
+    """One instruction of a template, decoded."""
+
+    op: "Instruction"
+    pipe: Pipe
+    dst: Operand | None = None
+    src0: Operand | None = None
+    src1: Operand | None = None
+    params: tuple[int, ...] = ()
+    mask_mode: MaskMode = MaskMode.NORMAL
+    mask_hi: int = FULL_MASK
+    mask_lo: int = FULL_MASK
+    scalar_bits: int = 0
+    register: int = -1
+    line: int = 0
+    step: int = 0
+    que: int = -1
+    reason: Reason = Reason.NONE
+
+    def param(self, name: str) -> int:
+        """Return one parameter by its declared name."""
+        return self.params[self.op.params.index(name)]
+
+    @property
+    def operands(self) -> tuple[tuple[str, Operand], ...]:
+        """The operands that are present, with their roles."""
+        present = (("dst", self.dst), ("src0", self.src0), ("src1", self.src1))
+        return tuple((role, o) for role, o in present if o is not None)
+
+
+class Context(Protocol):
+    """What an instruction's arithmetic sees when a program is executed; addresses are resolved behind it."""
+
+    @property
+    def overflow(self) -> HalfOverflow:
+        """Half-overflow mode in force."""
+
+    def address(self, operand: Operand) -> int:
+        """Return the absolute address of an operand's first byte, unique over GM and UB."""
+
+    def load(self, operand: Operand, at: slice | Array) -> Array:
+        """Return elements of an operand; `at` counts elements from the operand's start. Unwritten ones are noted."""
+
+    def store(self, operand: Operand, at: slice | Array, values: Array) -> None:
+        """Write elements of an operand."""
+
+    def copy(self, dst: Operand, dst_at: Array | slice, src: Operand, src_at: Array | slice) -> None:
+        """Move bytes (`at` in bytes), unwritten ones staying unwritten."""
+
+    def fill(self, dst: Operand, at: Array | slice, value: Array | None) -> None:
+        """Write raw bytes (`at` in bytes); None leaves them undefined."""
+
+    def gm_source(self, operand: Operand, at: Array | slice) -> Array:
+        """Return raw bytes of an operand without noting unwritten ones."""
+
+    def register(self, row: Row) -> Array:
+        """Return the scalar of a row: its register's value, or its immediate, in the dst dtype."""
+
+    def set_register(self, row: Row, value: Array) -> None:
+        """Set the register that a row names."""
+
+
+Execute = Callable[[Context, Row], None]
+Touch = Callable[[Row], tuple[tuple[str, int, int], ...]]
+"""Byte range of each operand, relative to the operand's start: (role, first, end)."""
+Check = Callable[[Row, tuple[TensorRef, ...], Device, str], "list[Finding]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction's declaration. Everything that is known about it is here or in the function it was made from."""
+
+    api: str
+    """AscendC name, or "" for mask set-up."""
+    mnemonic: str
+    """Name in instruction logs and traces; Cast refines it by dtype and rounding."""
+    pipe: Pipe | None
+    """Its pipe; None where the call decides (flags, barriers, copies)."""
+    params: tuple[str, ...]
+    """Names of its integer parameters, in column order; those that instruction logs know keep the log's names."""
+    cost: str
+    """Cost shape, see ascendsim.isa.cost."""
+    family: str
+    """Row of the device's cost tables."""
+    execute: Execute
+    touch: Touch
+    checks: tuple[Check, ...]
+    uses_mask: bool
+    doc: str
+    name: str
+    opcode: int = field(default=-1, compare=False)
+
+
+TABLE: dict[str, Instruction] = {}
+"""Every instruction by its Python name. Filled while the isa modules are imported, not changed afterwards."""
+
+BY_OPCODE: list[Instruction] = []
+
+
+def register_instruction(instruction: Instruction) -> Instruction:
+    """Enter an instruction into the table under its Python name and give it its opcode.
+
+    Raises:
+        ValueError: the name is taken, or the docstring names no source.
+    """
+    if instruction.name in TABLE:
+        raise ValueError(f"instruction {instruction.name} is declared twice")
+    if "Source:" not in instruction.doc:
+        raise ValueError(f"instruction {instruction.name}: its docstring names no source")
+    object.__setattr__(instruction, "opcode", len(BY_OPCODE))
+    TABLE[instruction.name] = instruction
+    BY_OPCODE.append(instruction)
+    return instruction
+
+
+@dataclass(slots=True)
+class MaskState:
+    """The mask registers of one core."""
+
+    mode: MaskMode = MaskMode.NORMAL
+    hi: int = FULL_MASK
+    lo: int = FULL_MASK
+
+
+@runtime_checkable
+class Recorder(Protocol):
+    """The side of `AiCore` that instructions use when a kernel calls them."""
+
+    device: Device
+    mask: MaskState
+
+    def emit(
+        self,
+        op: Instruction,
+        *,
+        dst: Tensor | None = None,
+        src0: Tensor | None = None,
+        src1: Tensor | None = None,
+        params: tuple[int, ...] = (),
+        scalar: "int | float | Register | None" = None,
+        scalar_dtype: DType | None = None,
+        pipe: Pipe | None = None,
+        que: int = -1,
+        reason: Reason = Reason.NONE,
+    ) -> None:
+        """Append one row."""
+
+    def report(self, rule: Rule, *, operand: str = "", got: object = "", wanted: object = "", **fill: object) -> None:
+        """Note a finding at the kernel line being recorded."""
+
+    def new_register(self, dtype: DType) -> Register:
+        """Return the next scalar register of the template being recorded."""
+
+    def fail(self, message: str) -> "Exception":
+        """Return a KernelError with this message and the kernel line in front."""
+
+
+def need_tensor(asc: Recorder, api: str, arg: str, value: object) -> None:
+    """Raise a KernelError unless `value` is a tensor."""
+    if not isinstance(value, LocalTensor | GlobalTensor):
+        raise asc.fail(f"{api}: {arg} must be a tensor, got {type(value).__name__}")
+
+
+def need_local(asc: Recorder, api: str, arg: str, value: object) -> None:
+    """Raise a KernelError unless `value` is a LocalTensor."""
+    if not isinstance(value, LocalTensor):
+        what = "a GlobalTensor (copy it to UB first)" if isinstance(value, GlobalTensor) else type(value).__name__
+        raise asc.fail(f"{api}: {arg} must be a LocalTensor in UB, got {what}")
+
+
+def need_int(asc: Recorder, api: str, arg: str, value: object) -> None:
+    """Raise a KernelError unless `value` is a plain whole number."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise asc.fail(f"{api}: {arg} must be a whole number, got {value!r}")
+
+
+def dtype_of(code: int) -> DType:
+    """Return the dtype of a column code."""
+    return DTYPES[code]

@@ -1,0 +1,115 @@
+"""Which elements a vector instruction touches: masks, repeats and strides turned into element offsets.
+
+Lane l of repeat r lies at r*rep_stride*32 + (l div e)*blk_stride*32 bytes + (l mod e) elements, with e elements of the
+operand in a datablock (asc-devkit docs, high-dimension splitting page). In counter mode the mask is the number of
+elements of the whole instruction and the repeat field is ignored.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendsim.isa.instruction import Row
+from ascendsim.terms import DATABLOCK_BYTES, FULL_MASK, REPEAT_BYTES, MaskMode, ceil_div
+
+Offsets = NDArray[np.int64]
+At = slice | NDArray[Any]
+
+
+def lane_count(element_bytes: int) -> int:
+    """Lanes of one repeat for the widest operand's element size."""
+    return REPEAT_BYTES // element_bytes
+
+
+def repeats_of(row: Row, lanes: int) -> int:
+    """Repeats the hardware runs: ceil(count / lanes) in counter mode, the repeat field otherwise."""
+    if row.mask_mode is MaskMode.COUNTER:
+        return ceil_div(row.mask_lo, lanes)
+    return row.param("repeat")
+
+
+def ends_partial(row: Row, lanes: int) -> bool:
+    """Whether the last repeat has inactive lanes."""
+    if row.mask_mode is MaskMode.COUNTER:
+        return row.mask_lo % lanes != 0
+    return len(active_lanes(row.mask_hi, row.mask_lo, lanes)) < lanes
+
+
+@lru_cache(maxsize=4096)
+def active_lanes(mask_hi: int, mask_lo: int, lanes: int) -> Offsets:
+    """Lane numbers whose bit is set, of a normal-mode mask."""
+    bits = mask_lo | (mask_hi << 64)
+    return np.array([lane for lane in range(lanes) if bits >> lane & 1], np.int64)
+
+
+def lane_grid(row: Row, lanes: int) -> tuple[Offsets, Offsets]:
+    """Return (repeat numbers, lane numbers) of all active lanes of a row, in order."""
+    if row.mask_mode is MaskMode.COUNTER:
+        return _count_grid(row.mask_lo, lanes)
+    return _mask_grid(row.mask_hi, row.mask_lo, row.param("repeat"), lanes)
+
+
+@lru_cache(maxsize=4096)
+def _count_grid(count: int, lanes: int) -> tuple[Offsets, Offsets]:
+    flat = np.arange(count, dtype=np.int64)
+    return flat // lanes, flat % lanes
+
+
+@lru_cache(maxsize=4096)
+def _mask_grid(mask_hi: int, mask_lo: int, repeat: int, lanes: int) -> tuple[Offsets, Offsets]:
+    active = active_lanes(mask_hi, mask_lo, lanes)
+    return np.repeat(np.arange(repeat, dtype=np.int64), len(active)), np.tile(active, repeat)
+
+
+def element_offsets(repeats: Offsets, lanes: Offsets, blk_stride: int, rep_stride: int, element_bytes: int) -> Offsets:
+    """Element offsets from the operand's start, for pairs of repeat and lane numbers."""
+    e = DATABLOCK_BYTES // element_bytes
+    return repeats * (rep_stride * e) + lanes // e * (blk_stride * e) + lanes % e
+
+
+def operand_at(row: Row, lanes: int, blk_stride: int, rep_stride: int, element_bytes: int) -> At:
+    """Elements of one operand that a row touches: a slice where they are contiguous, else offsets."""
+    if row.mask_mode is MaskMode.COUNTER:
+        return _count_at(row.mask_lo, lanes, blk_stride, rep_stride, element_bytes)
+    return _mask_at(row.mask_hi, row.mask_lo, row.param("repeat"), lanes, blk_stride, rep_stride, element_bytes)
+
+
+def _is_contiguous(lanes: int, blk_stride: int, rep_stride: int, element_bytes: int) -> bool:
+    e = DATABLOCK_BYTES // element_bytes
+    return blk_stride == 1 and rep_stride * e == lanes
+
+
+@lru_cache(maxsize=4096)
+def _count_at(count: int, lanes: int, blk_stride: int, rep_stride: int, element_bytes: int) -> At:
+    if _is_contiguous(lanes, blk_stride, rep_stride, element_bytes):
+        return slice(0, count)
+    repeats, lane = _count_grid(count, lanes)
+    return element_offsets(repeats, lane, blk_stride, rep_stride, element_bytes)
+
+
+@lru_cache(maxsize=4096)
+def _mask_at(
+    mask_hi: int, mask_lo: int, repeat: int, lanes: int, blk_stride: int, rep_stride: int, element_bytes: int
+) -> At:
+    full = mask_lo == FULL_MASK and (lanes <= 64 or mask_hi == FULL_MASK)
+    if full and _is_contiguous(lanes, blk_stride, rep_stride, element_bytes):
+        return slice(0, repeat * lanes)
+    repeats, lane = _mask_grid(mask_hi, mask_lo, repeat, lanes)
+    return element_offsets(repeats, lane, blk_stride, rep_stride, element_bytes)
+
+
+def byte_range(at: At, element_bytes: int) -> tuple[int, int]:
+    """First byte and end of what `at` touches; (0, 0) for nothing."""
+    if isinstance(at, slice):
+        return at.start * element_bytes, at.stop * element_bytes
+    if at.size == 0:
+        return 0, 0
+    return int(at.min()) * element_bytes, (int(at.max()) + 1) * element_bytes
+
+
+def mask_bits(lanes_wanted: int) -> tuple[int, int]:
+    """Return (hi, lo) of a normal-mode mask with the first `lanes_wanted` lanes set."""
+    bits = (1 << lanes_wanted) - 1
+    return bits >> 64, bits & FULL_MASK

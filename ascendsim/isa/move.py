@@ -1,0 +1,546 @@
+"""Moves inside UB and between GM and UB: bits only, no arithmetic. Bytes nobody wrote stay unwritten when moved."""
+
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+
+from ascendsim.device import Device
+from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT16, INT32, UINT16, UINT32, DType, pack
+from ascendsim.errors import Finding
+from ascendsim.isa import rules
+from ascendsim.isa.forms import FILL, UNARY, Call, Form, Mask, apply_mask, begin_count, declare, end_count, set_mask
+from ascendsim.isa.instruction import Array, Context, Register, Row, TensorRef, need_int, need_tensor
+from ascendsim.isa.lanes import byte_range, element_offsets, lane_grid, operand_at
+from ascendsim.memory import GlobalTensor, LocalTensor, Tensor
+from ascendsim.terms import DATABLOCK_BYTES, FULL_MASK, Buffer, MaskMode, Pipe, align_up
+
+WORDS = (HALF, BFLOAT16, FLOAT, INT16, UINT16, INT32, UINT32)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRepeatParams:
+    """Strides in datablocks of Copy. As in AscendC, a default-built one has block strides 0, which is rarely wanted."""
+
+    dst_blk_stride: int = 0
+    src_blk_stride: int = 0
+    dst_rep_stride: int = 8
+    src_rep_stride: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class BrcbRepeatParams:
+    """Strides in datablocks of Brcb's destination."""
+
+    dst_blk_stride: int = 1
+    dst_rep_stride: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class DataCopyParams:
+    """Bursts of DataCopy: how many, how long, and the gaps tail to head, all in datablocks."""
+
+    block_count: int = 1
+    block_len: int = 0
+    src_gap: int = 0
+    dst_gap: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DataCopyExtParams:
+    """Bursts of DataCopyPad: block_len in bytes; the GM stride in bytes, the UB stride in datablocks, tail to head."""
+
+    block_count: int = 1
+    block_len: int = 0
+    src_stride: int = 0
+    dst_stride: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DataCopyPadExtParams:
+    """Padding of DataCopyPad GM to UB, in elements (each side at most 32 B)."""
+
+    is_pad: bool = False
+    left_padding: int = 0
+    right_padding: int = 0
+    padding_value: float = 0
+
+
+# ---- Copy -------------------------------------------------------------------------------------------------------
+
+
+class CopyCall(Call):
+    """dst, src, mask, repeat_times, repeat_params."""
+
+    def __call__(
+        self, dst: LocalTensor, src: LocalTensor, mask: Mask, repeat_times: int, repeat_params: CopyRepeatParams
+    ) -> None:
+        self.locals(dst=dst, src=src)
+        need_int(self.asc, self.op.api, "repeat_times", repeat_times)
+        apply_mask(self.asc, self.op.api, mask, dst.dtype)
+        p = repeat_params
+        params = (repeat_times, p.dst_blk_stride, p.src_blk_stride, p.dst_rep_stride, p.src_rep_stride)
+        self.asc.emit(self.op, dst=dst, src0=src, params=params)
+
+
+def _copy_grid(row: Row, dtype: DType) -> tuple[Array, Array]:
+    """Repeat and lane numbers of Copy: in counter mode the mask counts the elements of each repeat."""
+    if row.mask_mode is MaskMode.NORMAL:
+        return lane_grid(row, dtype.per_repeat)
+    repeat, count = row.param("repeat"), row.mask_lo
+    return np.repeat(np.arange(repeat), count), np.tile(np.arange(count), repeat)
+
+
+def _copy_at(row: Row, role: str) -> Array:
+    assert row.dst is not None
+    repeats, lanes = _copy_grid(row, row.dst.dtype)
+    blk, rep = row.param(f"{role}_blk_stride"), row.param(f"{role}_rep_stride")
+    return element_offsets(repeats, lanes, blk, rep, row.dst.dtype.bytes)
+
+
+def _touch_copy(row: Row) -> tuple[tuple[str, int, int], ...]:
+    assert row.dst is not None
+    width = row.dst.dtype.bytes
+    return tuple((role, *byte_range(_copy_at(row, role), width)) for role in ("dst", "src0"))
+
+
+def _run_copy(ctx: Context, row: Row) -> None:
+    assert row.dst is not None
+    assert row.src0 is not None
+    width = row.dst.dtype.bytes
+    ctx.copy(row.dst, _as_bytes(_copy_at(row, "dst"), width), row.src0, _as_bytes(_copy_at(row, "src0"), width))
+
+
+def _as_bytes(elements: Array, width: int) -> Array:
+    """Byte offsets of all bytes of these elements."""
+    return (elements[:, None] * width + np.arange(width)).reshape(-1)
+
+
+# ---- Duplicate --------------------------------------------------------------------------------------------------
+
+
+class DuplicateCall(Call):
+    """dst, scalar; then count, or mask, repeat_times, dst_blk_stride, dst_rep_stride."""
+
+    @overload
+    def __call__(self, dst: LocalTensor, scalar: float | Register, count: int, /) -> None: ...
+    @overload
+    def __call__(
+        self,
+        dst: LocalTensor,
+        scalar: float | Register,
+        mask: Mask,
+        repeat_times: int,
+        dst_blk_stride: int = ...,
+        dst_rep_stride: int = ...,
+    ) -> None: ...
+    def __call__(
+        self,
+        dst: LocalTensor,
+        scalar: float | Register,
+        mask: Mask,
+        repeat_times: int | None = None,
+        dst_blk_stride: int = 1,
+        dst_rep_stride: int = 8,
+    ) -> None:
+        asc, op = self.asc, self.op
+        self.locals(dst=dst)
+        if repeat_times is None:
+            begin_count(asc, op.api, mask)
+            asc.emit(op, dst=dst, params=(1, 1, 8), scalar=scalar, scalar_dtype=dst.dtype)
+            end_count(asc)
+            return
+        need_int(asc, op.api, "repeat_times", repeat_times)
+        apply_mask(asc, op.api, mask, dst.dtype)
+        params = (repeat_times, dst_blk_stride, dst_rep_stride)
+        asc.emit(op, dst=dst, params=params, scalar=scalar, scalar_dtype=dst.dtype)
+
+
+def _fill_at(row: Row) -> Any:
+    assert row.dst is not None
+    d = row.dst.dtype
+    return operand_at(row, d.per_repeat, row.param("dst_blk_stride"), row.param("dst_rep_stride"), d.bytes)
+
+
+def _touch_fill(row: Row) -> tuple[tuple[str, int, int], ...]:
+    assert row.dst is not None
+    return (("dst", *byte_range(_fill_at(row), row.dst.dtype.bytes)),)
+
+
+def _run_fill(ctx: Context, row: Row) -> None:
+    assert row.dst is not None
+    at = _fill_at(row)
+    count = at.stop - at.start if isinstance(at, slice) else at.size
+    ctx.store(row.dst, at, np.full(count, ctx.register(row), row.dst.dtype.numpy))
+
+
+# ---- Brcb -------------------------------------------------------------------------------------------------------
+
+
+class BrcbCall(Call):
+    """dst, src, repeat_times, repeat_params. Takes no mask; leaves a full one."""
+
+    def __call__(
+        self,
+        dst: LocalTensor,
+        src: LocalTensor,
+        repeat_times: int,
+        repeat_params: BrcbRepeatParams = BrcbRepeatParams(),  # noqa: B008 - frozen
+    ) -> None:
+        self.locals(dst=dst, src=src)
+        need_int(self.asc, self.op.api, "repeat_times", repeat_times)
+        set_mask(self.asc, FULL_MASK, FULL_MASK)
+        params = (repeat_times, repeat_params.dst_blk_stride, repeat_params.dst_rep_stride)
+        self.asc.emit(self.op, dst=dst, src0=src, params=params)
+
+
+def _brcb_at(row: Row) -> tuple[Array, Array]:
+    """(dst element offsets [8 * repeat, e], src element offsets [8 * repeat])."""
+    assert row.dst is not None
+    e = row.dst.dtype.per_datablock
+    src = np.arange(8 * row.param("repeat"))
+    block = src // 8 * row.param("dst_rep_stride") + src % 8 * max(1, row.param("dst_blk_stride"))
+    return block[:, None] * e + np.arange(e), src
+
+
+def _touch_brcb(row: Row) -> tuple[tuple[str, int, int], ...]:
+    assert row.dst is not None
+    dst, src = _brcb_at(row)
+    width = row.dst.dtype.bytes
+    return (("dst", *byte_range(dst, width)), ("src0", *byte_range(src, width)))
+
+
+def _run_brcb(ctx: Context, row: Row) -> None:
+    assert row.dst is not None
+    assert row.src0 is not None
+    dst, src = _brcb_at(row)
+    width = row.dst.dtype.bytes
+    spread = np.repeat(src, dst.shape[1])
+    ctx.copy(row.dst, _as_bytes(dst.reshape(-1), width), row.src0, _as_bytes(spread, width))
+
+
+# ---- DataCopy, DataCopyPad --------------------------------------------------------------------------------------
+
+COPY = ("block_count", "block_len", "src_gap", "dst_gap")
+PAD_IN = ("block_count", "block_len", "src_stride", "dst_stride", "is_pad", "left_padding", "right_padding", "pad_bits")
+PAD_OUT = ("block_count", "block_len", "src_stride", "dst_stride")
+
+
+def bursts(block_count: int, length: int, pitch: int) -> Array:
+    """Byte offsets of `block_count` bursts of `length` bytes that start `pitch` bytes apart."""
+    return (np.arange(block_count)[:, None] * pitch + np.arange(length)).reshape(-1)
+
+
+def burst_end(block_count: int, length: int, pitch: int) -> int:
+    """End of the last burst, in bytes; 0 when nothing is copied."""
+    return (block_count - 1) * pitch + length if block_count > 0 and length > 0 else 0
+
+
+def burst_geometry(row: Row) -> tuple[int, int, int, int]:
+    """Return (bursts, bytes of each, source pitch, destination pitch) in bytes, as GM or UB sees the payload."""
+    count, length = row.param("block_count"), row.param("block_len")
+    if row.op.params == COPY:
+        payload = length * DATABLOCK_BYTES
+        pitches = (row.param("src_gap"), row.param("dst_gap"))
+        return count, payload, payload + pitches[0] * DATABLOCK_BYTES, payload + pitches[1] * DATABLOCK_BYTES
+    if row.op.params == PAD_OUT:
+        ub_pitch = align_up(length, DATABLOCK_BYTES) + row.param("src_stride") * DATABLOCK_BYTES
+        return count, length, ub_pitch, length + row.param("dst_stride")
+    return count, length, length + row.param("src_stride"), _padded_bytes(row) + row.param("dst_stride") * 32
+
+
+def _padded_bytes(row: Row) -> int:
+    """UB bytes of one padded burst, rounded up to a datablock."""
+    assert row.dst is not None
+    width = row.dst.dtype.bytes
+    pads = (row.param("left_padding") + row.param("right_padding")) * width
+    return align_up(row.param("block_len") + pads, DATABLOCK_BYTES)
+
+
+def _touch_bursts(row: Row) -> tuple[tuple[str, int, int], ...]:
+    count, length, src_pitch, dst_pitch = burst_geometry(row)
+    written = _padded_bytes(row) if row.op.params == PAD_IN else length
+    return (("dst", 0, burst_end(count, written, dst_pitch)), ("src0", 0, burst_end(count, length, src_pitch)))
+
+
+def _run_bursts(ctx: Context, row: Row) -> None:
+    assert row.dst is not None
+    assert row.src0 is not None
+    count, length, src_pitch, dst_pitch = burst_geometry(row)
+    ctx.copy(row.dst, bursts(count, length, dst_pitch), row.src0, bursts(count, length, src_pitch))
+
+
+def _run_pad_in(ctx: Context, row: Row) -> None:
+    """Payload, then padding: with a side padded and is_pad, its value; with no side, each row's first element.
+
+    Padding asked for without is_pad is undefined and stays unwritten (asc-devkit docs, DataCopyPad page).
+    """
+    assert row.dst is not None
+    assert row.src0 is not None
+    width = row.dst.dtype.bytes
+    count, length, src_pitch, dst_pitch = burst_geometry(row)
+    left, whole = row.param("left_padding") * width, _padded_bytes(row)
+    payload = bursts(count, length, dst_pitch) + left
+    ctx.copy(row.dst, payload, row.src0, bursts(count, length, src_pitch))
+    rest = np.setdiff1d(np.arange(whole), np.arange(left, left + length))
+    if rest.size == 0 or count == 0:
+        return
+    rest_at = (np.arange(count)[:, None] * dst_pitch + rest).reshape(-1)
+    if row.param("left_padding") == row.param("right_padding") == 0:
+        first = (np.arange(count)[:, None] * src_pitch + rest % width).reshape(-1)
+        ctx.fill(row.dst, rest_at, ctx.gm_source(row.src0, first))
+    elif row.param("is_pad"):
+        pad = np.frombuffer(row.param("pad_bits").to_bytes(8, "little")[:width], np.uint8)
+        ctx.fill(row.dst, rest_at, pad[rest_at % width])
+    else:
+        ctx.fill(row.dst, rest_at, None)
+
+
+class DataCopyCall(Call):
+    """dst, src; then count in elements, or DataCopyParams. GM to UB, UB to GM, or UB to UB."""
+
+    def __call__(self, dst: Tensor, src: Tensor, count_or_params: int | DataCopyParams) -> None:
+        asc, api = self.asc, "DataCopy"
+        need_tensor(asc, api, "dst", dst)
+        need_tensor(asc, api, "src", src)
+        op = DATA_COPY_OPS.get((src.buffer, dst.buffer))
+        if op is None:
+            raise asc.fail("DataCopy: no path from GM to GM; go through UB")
+        if dst.dtype.name != src.dtype.name:
+            asc.report(rules.DTYPE_SAME, operand="dst", got=f"dst {dst.dtype}, src {src.dtype}", api=api)
+        if isinstance(count_or_params, DataCopyParams):
+            p = count_or_params
+        else:
+            need_int(asc, api, "count", count_or_params)
+            given = count_or_params * dst.dtype.bytes
+            p = DataCopyParams(1, given // DATABLOCK_BYTES)
+            if given % DATABLOCK_BYTES:
+                asc.report(
+                    rules.ALIGN_COUNT,
+                    operand="count",
+                    got=count_or_params,
+                    wanted="a multiple of 32 B",
+                    api=api,
+                    past=given % DATABLOCK_BYTES,
+                )
+        asc.emit(op, dst=dst, src0=src, params=(p.block_count, p.block_len, p.src_gap, p.dst_gap))
+
+
+class DataCopyPadCall(Call):
+    """dst, src, DataCopyExtParams; and for GM to UB DataCopyPadExtParams."""
+
+    def __call__(
+        self,
+        dst: Tensor,
+        src: Tensor,
+        params: DataCopyExtParams,
+        pad_params: DataCopyPadExtParams = DataCopyPadExtParams(),  # noqa: B008 - frozen
+    ) -> None:
+        asc = self.asc
+        need_tensor(asc, "DataCopyPad", "dst", dst)
+        need_tensor(asc, "DataCopyPad", "src", src)
+        if {src.buffer, dst.buffer} != {Buffer.GM, Buffer.UB}:
+            raise asc.fail("DataCopyPad: one side must be in GM and the other in UB")
+        p = (params.block_count, params.block_len, params.src_stride, params.dst_stride)
+        if isinstance(src, GlobalTensor):
+            q = pad_params
+            pad = (int(q.is_pad), q.left_padding, q.right_padding, pack(q.padding_value, dst.dtype))
+            asc.emit(PAD_OPS["in"], dst=dst, src0=src, params=(*p, *pad))
+        else:
+            asc.emit(PAD_OPS["out"], dst=dst, src0=src, params=p)
+
+
+def _pad_fields(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """Ranges of DataCopyPad: 4095 bursts, 2 MiB less one each, whole elements, at most 32 B of padding on a side."""
+    del tensors, device
+    found = []
+    assert row.dst is not None
+    width = row.dst.dtype.bytes
+    limits = (("block_count", 4095), ("block_len", 2097151), ("src_stride", 2**32 - 1), ("dst_stride", 2**32 - 1))
+    for what, high in limits:
+        if not 0 <= row.param(what) <= high:
+            found.append(
+                rules.RANGE_COPY.finding(where, got=row.param(what), wanted=f"0..{high}", api=row.op.api, what=what)
+            )
+    found += [
+        rules.COPY_ZERO.finding(where, got=0, wanted="at least 1", api=row.op.api, what=what)
+        for what in ("block_count", "block_len")
+        if row.param(what) == 0
+    ]
+    if row.param("block_len") % width:
+        wanted = f"must be a multiple of the element size {width}"
+        found.append(
+            rules.RANGE_PAD.finding(where, got=row.param("block_len"), wanted=wanted, api=row.op.api, what="block_len")
+        )
+    for what in ("left_padding", "right_padding"):
+        if what in row.op.params and row.param(what) * width > DATABLOCK_BYTES:
+            wanted = f"at most {DATABLOCK_BYTES // width} elements (32 B)"
+            found.append(
+                rules.RANGE_PAD.finding(where, got=row.param(what), wanted=wanted, api=row.op.api, what=what)
+            )
+    return found
+
+
+def _copy_op(name: str, doc: str, mnemonic: str, pipe: Pipe, cost: str, family: str) -> Any:
+    return declare(
+        name,
+        doc,
+        api="DataCopy",
+        mnemonic=mnemonic,
+        pipe=pipe,
+        params=COPY,
+        cost=cost,
+        family=family,
+        execute=_run_bursts,
+        touch=_touch_bursts,
+        checks=(rules.aligned("dst", "src0"), rules.gm_element_aligned, rules.copy_fields, rules.in_bounds),
+        uses_mask=False,
+    )
+
+
+def _pad_op(name: str, doc: str, mnemonic: str, pipe: Pipe, params: tuple[str, ...], family: str) -> Any:
+    return declare(
+        name,
+        doc,
+        api="DataCopyPad",
+        mnemonic=mnemonic,
+        pipe=pipe,
+        params=params,
+        cost="transfer",
+        family=family,
+        execute=_run_pad_in if params == PAD_IN else _run_bursts,
+        touch=_touch_bursts,
+        checks=(rules.aligned("dst", "src0"), _pad_fields, rules.in_bounds),
+        uses_mask=False,
+    )
+
+
+DATA_COPY_OPS = {
+    (Buffer.GM, Buffer.UB): _copy_op(
+        "data_copy_gm_to_ub",
+        "Bursts of whole datablocks from GM to UB. Source: asc-devkit docs, DataCopy pages.",
+        "copy_gm_to_ubuf",
+        Pipe.MTE2,
+        "transfer",
+        "gm_to_ub",
+    ),
+    (Buffer.UB, Buffer.GM): _copy_op(
+        "data_copy_ub_to_gm",
+        "Bursts of whole datablocks from UB to GM. Source: asc-devkit docs, DataCopy pages.",
+        "copy_ubuf_to_gm",
+        Pipe.MTE3,
+        "transfer",
+        "ub_to_gm",
+    ),
+    (Buffer.UB, Buffer.UB): _copy_op(
+        "data_copy_ub_to_ub",
+        "Bursts of whole datablocks inside UB, on the vector pipe. Source: asc-devkit docs, DataCopy pages.",
+        "copy_ubuf_to_ubuf",
+        Pipe.V,
+        "burst",
+        "DataCopyUB",
+    ),
+}
+
+PAD_OPS = {
+    "in": _pad_op(
+        "data_copy_pad_gm_to_ub",
+        "Bursts of any byte length from GM to UB, padded to datablocks. Source: asc-devkit docs, DataCopyPad page.",
+        "copy_gm_to_ubuf_align",
+        Pipe.MTE2,
+        PAD_IN,
+        "gm_to_ub",
+    ),
+    "out": _pad_op(
+        "data_copy_pad_ub_to_gm",
+        "Bursts of any byte length from UB to GM, padding dropped. Source: asc-devkit docs, DataCopyPad page.",
+        "copy_ubuf_to_gm_align",
+        Pipe.MTE3,
+        PAD_OUT,
+        "ub_to_gm",
+    ),
+}
+
+
+class MoveInstructions:
+    """Copy, Duplicate, Brcb, DataCopy, DataCopyPad."""
+
+    copy = Form(
+        declare(
+            "copy",
+            """Masked block copy inside UB; in counter mode the mask counts each repeat's elements and repeat counts.
+
+            Source: asc-devkit docs, Copy page.
+            """,
+            api="Copy",
+            mnemonic="vcopy",
+            pipe=Pipe.V,
+            params=UNARY,
+            cost="vector",
+            family="Copy",
+            execute=_run_copy,
+            touch=_touch_copy,
+            checks=(
+                rules.dtypes(WORDS, "dst", "src0"),
+                rules.same_dtype,
+                rules.aligned("dst", "src0"),
+                rules.repeat_range,
+                rules.strides(65535, 4095),
+                rules.in_bounds,
+            ),
+            uses_mask=True,
+        ),
+        CopyCall,
+    )
+    duplicate = Form(
+        declare(
+            "duplicate",
+            "dst[i] = scalar, a number or a Register. Source: asc-devkit docs, Duplicate page.",
+            api="Duplicate",
+            mnemonic="vector_dup",
+            pipe=Pipe.V,
+            params=FILL,
+            cost="vector",
+            family="Duplicate",
+            execute=_run_fill,
+            touch=_touch_fill,
+            checks=(
+                rules.dtypes(WORDS, "dst"),
+                rules.aligned("dst"),
+                rules.repeat_range,
+                rules.strides(65535, 255),
+                rules.in_bounds,
+            ),
+            uses_mask=True,
+        ),
+        DuplicateCall,
+    )
+    brcb = Form(
+        declare(
+            "brcb",
+            """Each of 8 source elements of a repeat fills one datablock of dst; the source is contiguous.
+
+            Source: asc-devkit docs, Brcb page.
+            """,
+            api="Brcb",
+            mnemonic="vbrcb",
+            pipe=Pipe.V,
+            params=FILL,
+            cost="vector",
+            family="Brcb",
+            execute=_run_brcb,
+            touch=_touch_brcb,
+            checks=(
+                rules.dtypes(WORDS, "dst", "src0"),
+                rules.same_dtype,
+                rules.aligned("dst", "src0"),
+                rules.repeat_range,
+                rules.strides(65535, 65535),
+                rules.in_bounds,
+            ),
+            uses_mask=False,
+        ),
+        BrcbCall,
+    )
+    data_copy = Form(DATA_COPY_OPS[(Buffer.GM, Buffer.UB)], DataCopyCall)
+    data_copy_pad = Form(PAD_OPS["in"], DataCopyPadCall)

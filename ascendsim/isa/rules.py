@@ -1,0 +1,293 @@
+"""Rules that single instructions must keep. Each is a small factory: given its parameter, it returns the check.
+
+A check looks at one row of a template and returns findings; it is evaluated once per template, not per call. Codes and
+conditions follow the catalogue in docs/provenance.md; a rule names its public source.
+"""
+
+from collections.abc import Iterable
+
+from ascendsim.device import Device
+from ascendsim.dtypes import BFLOAT16, DType
+from ascendsim.errors import Finding, Rule
+from ascendsim.isa.instruction import Check, Operand, Row, TensorRef
+from ascendsim.terms import DATABLOCK_BYTES, MAX_REPEAT_TIMES, Buffer, MaskMode
+
+ALIGN_UB = Rule(
+    "E-ALIGN-UB",
+    "{api} {operand} {tensor}: UB address {got} is {off} B past a 32 B boundary",
+    "start operands on whole datablocks (32 B): round offsets to a multiple of {got} elements",
+    "asc-devkit docs, general constraints, table 2",
+)
+ALIGN_REDUCE = Rule(
+    "E-ALIGN-REDUCE",
+    "{api} {operand} {tensor}: reduce destination at UB address {got} needs {wanted} B alignment",
+    "move the destination to an aligned element",
+    "asc-devkit docs, ReduceRepeat page, table 3",
+)
+ALIGN_GM = Rule(
+    "E-ALIGN-GM",
+    "{api} {operand} {tensor}: GM offset {got} is not a multiple of the element size {wanted}",
+    "use element offsets",
+    "asc-devkit docs, DataCopy pages",
+)
+OOB_LOCAL = Rule(
+    "E-OOB-LOCAL",
+    "{api} {operand} touches {past} B past the end of {tensor} ({got} B needed, {wanted} B there)",
+    "reduce the count or repeat, or enlarge the tensor",
+    "asc-tools, kernel_base_check and npu-check ErrorRead3/ErrorWrite2",
+)
+DTYPE_OP = Rule(
+    "E-DTYPE-OP",
+    "{api} does not support {got} for {operand}; it takes {wanted}",
+    "cast to float or half first",
+    "asc-devkit docs, the instruction's own page",
+)
+DTYPE_BF16 = Rule(
+    "E-DTYPE-BF16",
+    "{api} {operand}: arch 2201 has no bfloat16_t arithmetic",
+    "cast to float, compute, cast back",
+    "asc-devkit docs, precision guide",
+)
+DTYPE_SAME = Rule(
+    "E-DTYPE-OP",
+    "{api} operands differ in dtype: {got}",
+    "use one dtype for all operands",
+    "asc-devkit docs, the instruction's own page",
+)
+RANGE_REPEAT = Rule(
+    "E-RANGE-REPEAT",
+    "{api} repeat {got} does not fit the 8-bit field (at most {wanted})",
+    "split the call, or use the count form",
+    "asc-devkit docs, high-dimension splitting page",
+)
+REPEAT_ZERO = Rule(
+    "W-REPEAT-ZERO",
+    "{api} does nothing: its {what} is 0",
+    "guard the call",
+    "asc-devkit docs, instruction pages; vector theory table",
+)
+RANGE_STRIDE = Rule(
+    "E-RANGE-STRIDE",
+    "{api} {what} {got} is out of range {wanted}",
+    "strides count datablocks; loop over rows that lie further apart",
+    "asc-devkit docs, high-dimension splitting and Copy pages",
+)
+RANGE_MASK = Rule(
+    "E-RANGE-MASK",
+    "{api} mask {got} exceeds the {wanted} lanes of a repeat",
+    "use the count form, or more repeats",
+    "asc-devkit docs, mask page",
+)
+RANGE_COPY = Rule(
+    "E-RANGE-COPY",
+    "{api} {what} {got} is out of range {wanted}",
+    "split the copy",
+    "asc-devkit, data copy checks",
+)
+RANGE_PAD = Rule(
+    "E-RANGE-PAD",
+    "{api} {what} {got}: {wanted}",
+    "pad at most 32 B on a side, in whole elements",
+    "asc-devkit docs, DataCopyPad page",
+)
+COPY_ZERO = Rule(
+    "E-COPY-ZERO",
+    "{api} copies nothing: {what} is 0",
+    "guard the call",
+    "asc-devkit, data copy checks",
+)
+ALIGN_COUNT = Rule(
+    "E-ALIGN-COUNT",
+    "{api} count {got} is no multiple of 32 B: the hardware silently drops the last {past} B",
+    "round the tile up, or use data_copy_pad",
+    "asc-devkit docs, continuous DataCopy page",
+)
+CAST_PAIR = Rule(
+    "E-CAST-PAIR",
+    "Cast: no conversion {got} on this device",
+    "go through float",
+    "asc-devkit docs, Cast page",
+)
+CAST_ROUND = Rule(
+    "E-CAST-ROUND",
+    "Cast {got}: rounding mode {mode} is not allowed, only {wanted}",
+    "use one of the allowed modes; lossless casts take CAST_NONE only",
+    "asc-devkit docs, Cast page",
+)
+
+
+def tensor_of(operand: Operand, tensors: tuple[TensorRef, ...]) -> TensorRef:
+    """Return the tensor that an operand refers to."""
+    return tensors[operand.tensor]
+
+
+def aligned(*roles: str) -> Check:
+    """UB operands in these roles start on a datablock."""
+
+    def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+        del device
+        found = []
+        for role, operand in row.operands:
+            tensor = tensor_of(operand, tensors)
+            address = tensor.address_bytes + operand.offset_bytes
+            if role in roles and tensor.buffer is Buffer.UB and address % DATABLOCK_BYTES:
+                found.append(
+                    ALIGN_UB.finding(
+                        where,
+                        operand=role,
+                        got=f"0x{address:x}",
+                        wanted=f"a multiple of {DATABLOCK_BYTES}",
+                        hint="start operands on whole datablocks (32 B): use offsets that are multiples of "
+                        f"{operand.dtype.per_datablock} elements of {operand.dtype}",
+                        api=row.op.api,
+                        tensor=tensor.name,
+                        off=address % DATABLOCK_BYTES,
+                    )
+                )
+        return found
+
+    return check
+
+
+def reduce_dst_aligned(elements: int) -> Check:
+    """A reduction's destination is aligned to this many elements."""
+
+    def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+        del device
+        if row.dst is None:
+            return []
+        tensor = tensor_of(row.dst, tensors)
+        address = tensor.address_bytes + row.dst.offset_bytes
+        need = elements * row.dst.dtype.bytes
+        if address % need == 0:
+            return []
+        return [
+            ALIGN_REDUCE.finding(
+                where, operand="dst", got=f"0x{address:x}", wanted=need, api=row.op.api, tensor=tensor.name
+            )
+        ]
+
+    return check
+
+
+def gm_element_aligned(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """The GM side of a plain copy starts on a whole element (offsets are relative to a 512 B aligned tensor)."""
+    del device
+    return [
+        ALIGN_GM.finding(
+            where,
+            operand=role,
+            got=operand.offset_bytes,
+            wanted=operand.dtype.bytes,
+            api=row.op.api,
+            tensor=tensor_of(operand, tensors).name,
+        )
+        for role, operand in row.operands
+        if tensor_of(operand, tensors).buffer is Buffer.GM and operand.offset_bytes % operand.dtype.bytes
+    ]
+
+
+def in_bounds(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """Active lanes stay inside the operand's allocation. GM operands are checked per call, where the base is known."""
+    del device
+    operands = dict(row.operands)
+    found = []
+    for role, first, end in row.op.touch(row):
+        operand = operands[role]
+        tensor = tensor_of(operand, tensors)
+        if tensor.buffer is Buffer.GM or first == end:
+            continue
+        needed = operand.offset_bytes + end
+        if needed > tensor.tensor_bytes or operand.offset_bytes + first < 0:
+            past = max(needed - tensor.tensor_bytes, -(operand.offset_bytes + first))
+            found.append(
+                OOB_LOCAL.finding(
+                    where,
+                    operand=role,
+                    got=needed,
+                    wanted=tensor.tensor_bytes,
+                    api=row.op.api,
+                    tensor=tensor.name,
+                    past=past,
+                )
+            )
+    return found
+
+
+def dtypes(allowed: Iterable[DType], *roles: str) -> Check:
+    """Operands in these roles have one of these dtypes."""
+    names = tuple(allowed)
+
+    def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+        del tensors, device
+        found = []
+        for role, operand in row.operands:
+            if role not in roles or operand.dtype in names:
+                continue
+            rule = DTYPE_BF16 if operand.dtype is BFLOAT16 else DTYPE_OP
+            wanted = ", ".join(str(d) for d in names)
+            found.append(rule.finding(where, operand=role, got=operand.dtype, wanted=wanted, api=row.op.api))
+        return found
+
+    return check
+
+
+def same_dtype(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """All operands have one dtype."""
+    del tensors, device
+    kinds = {o.dtype.name for _, o in row.operands}
+    if len(kinds) <= 1:
+        return []
+    got = ", ".join(f"{role} {o.dtype}" for role, o in row.operands)
+    return [DTYPE_SAME.finding(where, operand="dst", got=got, wanted="one dtype", api=row.op.api)]
+
+
+def repeat_range(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """The repeat field has 8 bits; nothing to do is worth a warning."""
+    del tensors, device
+    found = []
+    repeat = row.param("repeat")
+    if not 0 <= repeat <= MAX_REPEAT_TIMES:
+        found.append(RANGE_REPEAT.finding(where, got=repeat, wanted=MAX_REPEAT_TIMES, api=row.op.api))
+    counting = row.mask_mode is MaskMode.COUNTER and row.op.uses_mask
+    if repeat == 0 and not counting:
+        found.append(REPEAT_ZERO.finding(where, got=0, wanted="at least 1", api=row.op.api, what="repeat"))
+    if counting and row.mask_lo == 0:
+        found.append(REPEAT_ZERO.finding(where, got=0, wanted="at least 1", api=row.op.api, what="count"))
+    return found
+
+
+def strides(blk_max: int, rep_max: int, dst_rep_max: int | None = None) -> Check:
+    """Strides fit their fields; a destination block stride of 0 is undefined."""
+    limits = {"blk": blk_max, "rep": rep_max}
+
+    def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+        del tensors, device
+        found = []
+        for name, value in zip(row.op.params, row.params, strict=True):
+            if not name.endswith("stride"):
+                continue
+            low = 1 if name == "dst_blk_stride" else 0
+            high = limits[name.split("_")[1]]
+            if name == "dst_rep_stride" and dst_rep_max is not None:
+                high = dst_rep_max
+            if not low <= value <= high:
+                found.append(
+                    RANGE_STRIDE.finding(where, got=value, wanted=f"{low}..{high}", api=row.op.api, what=name)
+                )
+        return found
+
+    return check
+
+
+def copy_fields(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """Fields of DataCopyParams: block count 0..4095, lengths and gaps 16 bits; zero copies nothing."""
+    del tensors, device
+    found = []
+    for name, value in zip(row.op.params, row.params, strict=True):
+        high = 4095 if name == "block_count" else 65535
+        if not 0 <= value <= high:
+            found.append(RANGE_COPY.finding(where, got=value, wanted=f"0..{high}", api=row.op.api, what=name))
+        if value == 0 and name in ("block_count", "block_len"):
+            found.append(COPY_ZERO.finding(where, got=0, wanted="at least 1", api=row.op.api, what=name))
+    return found

@@ -1,0 +1,101 @@
+"""The scalar unit: mask set-up and reading one element into a register."""
+
+from ascendsim.isa import rules
+from ascendsim.isa.forms import MASK_OPS, Call, Form, declare, set_mask, set_mask_mode
+from ascendsim.isa.instruction import Context, Register, Row, need_int
+from ascendsim.memory import LocalTensor
+from ascendsim.terms import FULL_MASK, MaskMode, Pipe
+
+
+def _nothing(ctx: Context, row: Row) -> None:
+    """Mask rows change recording state only; every vector row carries the mask it saw."""
+    del ctx, row
+
+
+def _touch_nothing(row: Row) -> tuple[tuple[str, int, int], ...]:
+    del row
+    return ()
+
+
+def _touch_element(row: Row) -> tuple[tuple[str, int, int], ...]:
+    assert row.src0 is not None
+    return (("src0", 0, row.src0.dtype.bytes),)
+
+
+def _run_get_value(ctx: Context, row: Row) -> None:
+    assert row.src0 is not None
+    ctx.set_register(row, ctx.load(row.src0, slice(0, 1))[0])
+
+
+def _mask_op(name: str, mnemonic: str, doc: str) -> None:
+    MASK_OPS[name] = declare(
+        mnemonic,
+        doc,
+        api="",
+        mnemonic=mnemonic,
+        pipe=Pipe.S,
+        params=(),
+        cost="scalar",
+        family="mask",
+        execute=_nothing,
+        touch=_touch_nothing,
+        checks=(),
+        uses_mask=False,
+    )
+
+
+_mask_op("count", "set_mask_count", "Counter mode. Source: asc-devkit docs, SetMaskCount page.")
+_mask_op("norm", "set_mask_norm", "Normal mode. Source: asc-devkit docs, SetMaskNorm page.")
+_mask_op("mask", "set_vector_mask", "Set the 128-bit vector mask. Source: asc-devkit docs, SetVectorMask page.")
+
+
+class GetValueCall(Call):
+    """tensor, index in elements; returns a Register."""
+
+    def __call__(self, tensor: LocalTensor, index: int = 0) -> Register:
+        self.locals(tensor=tensor)
+        need_int(self.asc, self.op.api, "index", index)
+        register = self.asc.new_register(tensor.dtype)
+        self.asc.emit(self.op, src0=tensor[index], scalar=register)
+        return register
+
+
+class ScalarInstructions:
+    """SetMaskCount, SetMaskNorm, SetVectorMask, ResetMask, GetValue."""
+
+    get_value = Form(
+        declare(
+            "get_value",
+            """Read one element of UB into a scalar register, on the scalar unit.
+
+            Source: asc-devkit docs, LocalTensor GetValue page.
+            """,
+            api="GetValue",
+            mnemonic="scalar_load",
+            pipe=Pipe.S,
+            params=(),
+            cost="scalar",
+            family="get_value",
+            execute=_run_get_value,
+            touch=_touch_element,
+            checks=(rules.in_bounds,),
+            uses_mask=False,
+        ),
+        GetValueCall,
+    )
+
+    def set_mask_count(self) -> None:
+        """Read the mask as a count of elements from now on."""
+        set_mask_mode(self, MaskMode.COUNTER)  # type: ignore[arg-type]
+
+    def set_mask_norm(self) -> None:
+        """Read the mask as a bit per lane from now on."""
+        set_mask_mode(self, MaskMode.NORMAL)  # type: ignore[arg-type]
+
+    def set_vector_mask(self, mask_high: int, mask_low: int) -> None:
+        """Set the mask register's two 64-bit words."""
+        set_mask(self, mask_high, mask_low)  # type: ignore[arg-type]
+
+    def reset_mask(self) -> None:
+        """Set every bit of the mask register."""
+        set_mask(self, FULL_MASK, FULL_MASK)  # type: ignore[arg-type]

@@ -1,0 +1,118 @@
+"""Order between pipes: flags and barriers."""
+
+from ascendsim.errors import Rule
+from ascendsim.isa.forms import Call, Form, declare
+from ascendsim.isa.instruction import Context, Reason, Row, need_int
+from ascendsim.terms import HardEvent, Pipe
+
+SYNC_ID = Rule(
+    "E-SYNC-ID",
+    "{api} {operand}: event id {got} does not exist, ids are {wanted}",
+    "take an id from alloc_event_id, or 0..5",
+    "asc-devkit docs, SetFlag/WaitFlag page",
+)
+SYNC_BARRIER_S = Rule(
+    "E-SYNC-BARRIER-S",
+    "PipeBarrier<PIPE_S> is not allowed",
+    "the scalar unit is in order by itself; remove the barrier",
+    "asc-devkit docs, PipeBarrier page",
+)
+
+FLAG = ("event", "event_id")
+
+
+def _nothing(ctx: Context, row: Row) -> None:
+    """Flags and barriers order rows; `execute` and the engines act on them, they touch no data."""
+    del ctx, row
+
+
+def _touch_nothing(row: Row) -> tuple[tuple[str, int, int], ...]:
+    del row
+    return ()
+
+
+class FlagCall(Call):
+    """event, event_id."""
+
+    def __call__(self, event: HardEvent, event_id: int, *, que: int = -1, reason: Reason = Reason.DATA) -> None:
+        need_int(self.asc, self.op.api, "event_id", event_id)
+        ids = self.asc.device.sync.event_ids.value
+        if not 0 <= event_id < ids:
+            self.asc.report(SYNC_ID, operand=event.name, got=event_id, wanted=f"0..{ids - 1}", api=self.op.api)
+        pipe = event.src if self.op.name == "set_flag" else event.dst
+        self.asc.emit(self.op, params=(int(event), event_id), pipe=pipe, que=que, reason=reason)
+
+
+class BarrierCall(Call):
+    """pipe."""
+
+    def __call__(self, pipe: Pipe) -> None:
+        if pipe is Pipe.S:
+            self.asc.report(SYNC_BARRIER_S, operand="pipe", got="PIPE_S", wanted="another pipe")
+            return
+        self.asc.emit(self.op, params=(int(pipe),), pipe=Pipe.S if pipe is Pipe.ALL else pipe)
+
+
+class SyncInstructions:
+    """SetFlag, WaitFlag, PipeBarrier."""
+
+    set_flag = Form(
+        declare(
+            "set_flag",
+            """Raise a one-bit flag once the source pipe has finished everything before; the pipe goes on meanwhile.
+
+            Source: asc-devkit docs, SetFlag/WaitFlag page.
+            """,
+            api="SetFlag",
+            mnemonic="set_flag",
+            pipe=None,
+            params=FLAG,
+            cost="set_flag",
+            family="set_flag",
+            execute=_nothing,
+            touch=_touch_nothing,
+            checks=(),
+            uses_mask=False,
+        ),
+        FlagCall,
+    )
+    wait_flag = Form(
+        declare(
+            "wait_flag",
+            """Hold the destination pipe until the flag is 1, then clear it.
+
+            Source: asc-devkit docs, SetFlag/WaitFlag page.
+            """,
+            api="WaitFlag",
+            mnemonic="wait_flag",
+            pipe=None,
+            params=FLAG,
+            cost="wait_flag",
+            family="wait_flag",
+            execute=_nothing,
+            touch=_touch_nothing,
+            checks=(),
+            uses_mask=False,
+        ),
+        FlagCall,
+    )
+    pipe_barrier = Form(
+        declare(
+            "pipe_barrier",
+            """Hold a pipe until all its earlier instructions have finished; PIPE_ALL holds the scalar unit for all.
+
+            Source: asc-devkit docs, PipeBarrier page.
+            """,
+            api="PipeBarrier",
+            mnemonic="pipe_barrier",
+            pipe=None,
+            params=("barrier_pipe",),
+            cost="barrier",
+            family="barrier",
+            execute=_nothing,
+            touch=_touch_nothing,
+            checks=(),
+            uses_mask=False,
+        ),
+        BarrierCall,
+    )

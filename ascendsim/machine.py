@@ -1,0 +1,245 @@
+"""From a scenario to a result: host tiling, recording, checks, values, schedule. The one place that composes them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendsim.arrays import load_array
+from ascendsim.check import check_program
+from ascendsim.check.static import UNDEFINED
+from ascendsim.cost import links_of, template_schedule
+from ascendsim.device import Device
+from ascendsim.engine import reference
+from ascendsim.engine.base import Engine, L2Info, Progress, ScheduleInput, Timeline, check_engine_name
+from ascendsim.errors import Finding, InputError, Rejected, Rule, Severity
+from ascendsim.execute import dtype_array, execute
+from ascendsim.expect import judge
+from ascendsim.fills import make_fill
+from ascendsim.memory import Bytes, GlobalTensor, place_in_gm
+from ascendsim.program import Program
+from ascendsim.record import Kernel, record
+from ascendsim.result import RunResult
+from ascendsim.scenario import Scenario, load_scenario
+from ascendsim.terms import HalfOverflow, Pipe
+from ascendsim.user_code import load_function
+
+Array = NDArray[Any]
+
+ENGINES: dict[str, Engine] = {"reference": reference.schedule}
+
+NUM_NAN = Rule(
+    "W-NUM-NAN",
+    "{operand} holds {got} NaN or infinite values, the first at element {first}",
+    "check the data, or the operation that made them",
+    "asc-devkit docs, boundary values of vector instructions",
+)
+BLOCKS = Rule(
+    "W-CAP-BLOCKS",
+    "block_dim {got} is more than the {wanted} AIVs of the device: it runs as several rounds, which is not simulated",
+    "use at most the AIV count",
+    "asc-devkit docs, precision guide",
+)
+TILE_IDLE = Rule(
+    "W-TILE-IDLE",
+    "{got} of {wanted} AIVs have no rows to work on",
+    "lower block_dim, or split the work finer",
+    "asc-devkit docs, performance guide",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A scenario made ready: what to record, and the data."""
+
+    scenario: Scenario
+    device: Device
+    block_dim: int
+    kernel: Kernel
+    gm: tuple[GlobalTensor, ...]
+    argument: object
+    inputs: dict[str, Array]
+
+
+def run(
+    scenario: str | Path | Scenario,
+    engine: str | None = None,
+    *,
+    set: Mapping[str, Any] | None = None,  # noqa: A002 - the public name, as --set
+    despite_findings: bool = False,
+    progress: Progress | None = None,
+) -> RunResult:
+    """Run a scenario and return its result.
+
+    Args:
+        scenario: a file, the name of a shipped one, or a loaded one.
+        engine: overrides the scenario's; "reference" in this version.
+        set: changes to the file, {"tiling.tile_m": 32}.
+        despite_findings: simulate although there are findings of severity E, where that has a meaning.
+        progress: told how many rows are scheduled.
+
+    Raises:
+        InputError, DeviceError, KernelError: the input cannot be used.
+        Rejected: findings of severity E; `findings` holds them all.
+        Deadlock: pipes wait for flags that are never set.
+    """
+    ready = _prepare(_loaded(scenario, set), with_data=True)
+    engine_name = engine or ready.scenario.machine.engine
+    check_engine_name(engine_name, tuple(ENGINES))
+    program, findings = _record_and_check(ready)
+    _stop_on_errors(findings, despite_findings)
+    gm = tuple(_gm_bytes(g, ready.inputs) for g in ready.gm)
+    mode = ready.scenario.machine.half_overflow
+    execution = execute(program, ready.device, gm, overflow=None if mode is None else HalfOverflow(mode))
+    findings += execution.findings
+    _stop_on_errors(execution.findings, despite_findings)
+    timeline = schedule(program, ready.device, engine_name, ready.scenario.machine.l2, progress)
+    outputs = _outputs(ready, gm)
+    findings += tuple(f for n, a in outputs.items() for f in _non_finite(f"output {n}", a))
+    result = RunResult(
+        name=ready.scenario.name,
+        device=ready.device,
+        program=program,
+        timeline=timeline,
+        outputs=outputs,
+        findings=_ordered(findings),
+        scenario=ready.scenario.resolved(),
+        despite_findings=despite_findings and any(f.severity is Severity.ERROR for f in findings),
+    )
+    return judge(result, ready.scenario, ready.inputs)
+
+
+def check(
+    scenario: str | Path | Scenario,
+    *,
+    set: Mapping[str, Any] | None = None,  # noqa: A002 - the public name, as --set
+) -> tuple[Finding, ...]:
+    """Record a scenario and return what the rules find, without computing values or time."""
+    _, findings = _record_and_check(_prepare(_loaded(scenario, set), with_data=False))
+    return _ordered(findings)
+
+
+def _loaded(scenario: str | Path | Scenario, changes: Mapping[str, Any] | None) -> Scenario:
+    if isinstance(scenario, Scenario):
+        if changes:
+            raise InputError("set changes a scenario file; give the file's path, not a loaded Scenario")
+        return scenario
+    return load_scenario(scenario, changes)
+
+
+def _prepare(scenario: Scenario, *, with_data: bool) -> _Prepared:
+    device = scenario.load_device()
+    operator = scenario.find_operator()
+    specs = [(name, spec.element, tuple(spec.shape)) for name, spec in scenario.tensors.items()]
+    if operator is not None:
+        by_name = {name: (name, element, shape) for name, element, shape in specs}
+        specs = [by_name[name] for name in operator.tensors]
+        shapes = {name: (shape, element) for name, element, shape in specs}
+        nums = {name: q.num for name, q in scenario.queues.items()}
+        tiling = operator.tiling_model.model_validate(scenario.tiling)
+        argument = operator.host(device, shapes, tiling, nums)
+        kernel = operator.kernel
+    else:
+        argument = _namespace({**scenario.tiling, "queues": {n: {"num": q.num} for n, q in scenario.queues.items()}})
+        kernel = _user_kernel(scenario)
+    inputs = _inputs(scenario) if with_data else {}
+    return _Prepared(scenario, device, scenario.block_dim or device.aiv, kernel, place_in_gm(specs), argument, inputs)
+
+
+def _namespace(table: Mapping[str, Any]) -> SimpleNamespace:
+    """[tiling] of a user's kernel as attributes: t.tile_m, t.queues.in_x.num."""
+    return SimpleNamespace(**{k: _namespace(v) if isinstance(v, Mapping) else v for k, v in table.items()})
+
+
+def _user_kernel(scenario: Scenario) -> Kernel:
+    assert scenario.kernel is not None
+    kernel: Kernel = load_function(scenario.kernel, scenario.folder, "kernel")
+    return kernel
+
+
+def _inputs(scenario: Scenario) -> dict[str, Array]:
+    inputs = {}
+    for name, spec in scenario.tensors.items():
+        where = f"tensors.{name}"
+        if spec.file is not None:
+            path = scenario.folder / spec.file
+            inputs[name] = load_array(path, spec.key, spec.element, tuple(spec.shape), where)
+        elif spec.role == "input":
+            inputs[name] = make_fill(spec, where)
+    return inputs
+
+
+def _gm_bytes(tensor: GlobalTensor, inputs: Mapping[str, Array]) -> Bytes:
+    return Bytes.of(inputs[tensor.name]) if tensor.name in inputs else Bytes(tensor.tensor_bytes)
+
+
+def _outputs(ready: _Prepared, gm: tuple[Bytes, ...]) -> dict[str, Array]:
+    return {
+        g.name: dtype_array(memory, g.dtype, g.shape)
+        for g, memory in zip(ready.gm, gm, strict=True)
+        if ready.scenario.tensors[g.name].role == "output"
+    }
+
+
+def _record_and_check(ready: _Prepared) -> tuple[Program, tuple[Finding, ...]]:
+    device, block_dim = ready.device, ready.block_dim
+    findings = [f for n, a in ready.inputs.items() for f in _non_finite(f"input {n}", a)]
+    if block_dim > device.aiv:
+        raise InputError(BLOCKS.finding("block_dim", got=block_dim, wanted=device.aiv).message)
+    recording = record(ready.kernel, device, block_dim, ready.gm, (ready.argument,))
+    findings += recording.findings
+    findings += check_program(recording.program, device)
+    idle = block_dim - len(np.unique(recording.program.calls["core"]))
+    if idle and recording.complete:
+        findings.append(TILE_IDLE.finding("block_dim", got=idle, wanted=block_dim))
+    return recording.program, tuple(findings)
+
+
+def _non_finite(what: str, array: Array) -> tuple[Finding, ...]:
+    if array.dtype.kind in "iu":
+        return ()
+    bad = ~np.isfinite(array.astype(np.float32))
+    count = int(bad.sum())
+    if count == 0:
+        return ()
+    first = [int(i) for i in np.argwhere(bad)[0]]
+    return (NUM_NAN.finding(what, operand=what, got=count, wanted=0, first=first),)
+
+
+def _stop_on_errors(findings: tuple[Finding, ...], despite_findings: bool) -> None:
+    errors = [f for f in findings if f.severity is Severity.ERROR]
+    if not errors:
+        return
+    undefined = [f for f in errors if f.code in UNDEFINED or f.code.startswith(("E-QUE", "E-BUF", "E-SYNC-EXHAUST"))]
+    if not despite_findings or undefined:
+        raise Rejected(_ordered(findings))
+
+
+def _ordered(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Errors first, then warnings, then advice; otherwise as found."""
+    rank = {severity: i for i, severity in enumerate(Severity)}
+    return tuple(sorted(findings, key=lambda f: rank[f.severity]))
+
+
+def schedule(program: Program, device: Device, engine: str, l2_mode: str, progress: Progress | None = None) -> Timeline:
+    """Return when every row of a program runs on a device."""
+    depth = {pipe: device.scalar.depth(pipe) for pipe in (Pipe.V, Pipe.MTE2, Pipe.MTE3)}
+    l2 = L2Info(l2_mode, device.memory.l2_bytes.value, device.l2.line_bytes.value, device.l2.segment_bytes.value)
+    schedule_input = ScheduleInput(
+        templates=tuple(template_schedule(t, device) for t in program.templates),
+        call_core=program.calls["core"],
+        call_template=program.calls["template"],
+        call_slot_start=program.calls["slot_start"],
+        slot_base_bytes=program.slot_base_bytes,
+        core_count=program.block_dim,
+        queue_depth=depth,
+        dispatch_cycles=device.scalar.dispatch_cycles.value,
+        event_ids=device.sync.event_ids.value,
+        links=links_of(device),
+        l2=l2,
+    )
+    return ENGINES[engine](schedule_input, progress)

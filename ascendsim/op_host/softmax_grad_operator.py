@@ -1,0 +1,131 @@
+"""Host side of the SoftmaxGrad operator: rows over cores, rows of a tile, temp, and SoftmaxGrad's own tiling."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ascendsim.device import Device
+from ascendsim.dtypes import DType
+from ascendsim.errors import InputError
+from ascendsim.op_host.softmax import (
+    SoftMaxTiling,
+    get_soft_max_grad_max_tmp_size,
+    get_soft_max_grad_min_tmp_size,
+    soft_max_grad_tiling_func,
+)
+from ascendsim.terms import DATABLOCK_BYTES, align_up
+
+TmpBytes = int | Literal["max", "min", "framework"]
+
+
+@dataclass(frozen=True, slots=True)
+class SoftmaxGradOperatorTiling:
+    """What the operator's kernel needs to know.
+
+    Attributes:
+        m: rows of the tensors in GM.
+        k: columns, padded.
+        ori_k: columns that are data.
+        tile_m: rows of a tile.
+        tmp_bytes: shared temp; 0 takes the framework's.
+        soft_max_tiling: of a full tile; a smaller last tile is re-tiled by the kernel.
+        is_front: only the row sums.
+        in_grad_num, in_p_num, out_num: buffers of each queue.
+    """
+
+    m: int
+    k: int
+    ori_k: int
+    tile_m: int
+    tmp_bytes: int
+    soft_max_tiling: SoftMaxTiling
+    is_front: bool
+    in_grad_num: int
+    in_p_num: int
+    out_num: int
+
+    @property
+    def look_ahead(self) -> int:
+        """Tiles whose loads are issued before the compute step of the current one: as many as have a buffer."""
+        return min(self.in_grad_num, self.in_p_num) - 1
+
+
+def rows_of_core(m: int, block_num: int, block_idx: int) -> tuple[int, int]:
+    """Return (first row, rows) of a core: equal shares, the first cores taking one row more where it does not divide."""
+    share, extra = divmod(m, block_num)
+    first = block_idx * share + min(block_idx, extra)
+    return first, share + (block_idx < extra)
+
+
+def operator_tiling(
+    device: Device,
+    shape: tuple[int, int],
+    dtype: DType,
+    *,
+    tile_m: int,
+    tmp_bytes: TmpBytes,
+    is_front: bool,
+    ori_k: int | None,
+    nums: tuple[int, int, int],
+) -> SoftmaxGradOperatorTiling:
+    """Return the operator's tiling.
+
+    Args:
+        device: the part.
+        shape: [m, k] of the tensors in GM.
+        dtype: half or float.
+        tile_m: rows of a tile, at least 1.
+        tmp_bytes: bytes of shared temp; "min" or "max" asks the API for a tile of tile_m rows, max cut to what UB has
+            left beside the queues; "framework" takes what the queues leave.
+        is_front: only the row sums.
+        ori_k: columns that are data, None for all.
+        nums: buffers of the queues in_grad, in_p, out.
+
+    Raises:
+        InputError: a value that no kernel can use.
+    """
+    m, k = shape
+    if tile_m < 1:
+        raise InputError(f"tiling.tile_m = {tile_m}: must be at least 1")
+    if ori_k is not None and not 1 <= ori_k <= k:
+        raise InputError(f"tiling.ori_k = {ori_k}: must be 1..{k}, the tensors' last axis")
+    tile_shape = (min(tile_m, m), k)
+    queues = queue_bytes(tile_shape, dtype, is_front, nums)
+    left = device.ub.safe_bytes.value - queues
+    temp = _temp_bytes(tmp_bytes, tile_shape, dtype, is_front, device, left)
+    work = temp or max(0, device.ub.pop_stack_end_bytes.value - queues)
+    return SoftmaxGradOperatorTiling(
+        m=m,
+        k=k,
+        ori_k=k if ori_k is None else ori_k,
+        tile_m=tile_shape[0],
+        tmp_bytes=temp,
+        soft_max_tiling=soft_max_grad_tiling_func(tile_shape, dtype.bytes, work, is_front),
+        is_front=is_front,
+        in_grad_num=nums[0],
+        in_p_num=nums[1],
+        out_num=nums[2],
+    )
+
+
+def queue_bytes(tile_shape: tuple[int, int], dtype: DType, is_front: bool, nums: tuple[int, int, int]) -> int:
+    """UB bytes of the operator's queues."""
+    rows, k = tile_shape
+    tile = align_up(rows * k * dtype.bytes, DATABLOCK_BYTES)
+    out = rows * DATABLOCK_BYTES if is_front else tile
+    return (nums[0] + nums[1]) * tile + nums[2] * out
+
+
+def _temp_bytes(
+    wanted: TmpBytes, tile_shape: tuple[int, int], dtype: DType, is_front: bool, device: Device, left: int
+) -> int:
+    if wanted == "framework":
+        return 0
+    low = get_soft_max_grad_min_tmp_size(tile_shape, dtype.bytes, is_front, device.npu_arch)
+    if wanted == "min":
+        return low
+    if wanted == "max":
+        high = get_soft_max_grad_max_tmp_size(tile_shape, dtype.bytes, is_front, device.npu_arch)
+        return max(low, min(high, left // DATABLOCK_BYTES * DATABLOCK_BYTES))
+    if wanted <= 0:
+        raise InputError(f'tiling.tmp_bytes = {wanted}: must be positive, or "min", "max", "framework"')
+    return int(wanted)

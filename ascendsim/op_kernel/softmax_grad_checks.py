@@ -1,0 +1,151 @@
+"""What a SoftmaxGrad call must keep, checked where the call is recorded.
+
+The vendor's own checker demands equal sizes of dst and src even for front results; the public page asks for one
+datablock a row there, which is what is checked here.
+"""
+
+from ascendsim.dtypes import FLOAT, HALF, UINT8
+from ascendsim.errors import Rule
+from ascendsim.memory import LocalTensor
+from ascendsim.op_host.softmax import SoftMaxTiling, row_cost_floats
+from ascendsim.record import AiCore
+from ascendsim.terms import DATABLOCK_BYTES, align_up
+
+_PAGE = "asc-devkit docs, SoftmaxGrad page"
+
+DTYPE = Rule("E-SMG-DTYPE", "SoftmaxGrad {operand} is {got}; it supports {wanted}", "cast to half or float", _PAGE)
+SHAPE = Rule(
+    "E-SMG-SHAPE",
+    "SoftmaxGrad {operand} has {got} elements, the shape {m}x{k} needs {wanted}",
+    "allocate the padded shape",
+    _PAGE,
+)
+LAST_AXIS = Rule(
+    "E-ALIGN-LASTAXIS",
+    "SoftmaxGrad last axis {got} is {row_bytes} B, no multiple of 32 B",
+    "pad the last axis to {wanted} elements and pass the real length as ori_src_k",
+    _PAGE,
+)
+TMP_DTYPE = Rule(
+    "E-TMP-DTYPE", "temp tensor is {got}, must be {wanted}", "reinterpret_cast it to uint8_t", f"{_PAGE}, table 2"
+)
+TMP_SMALL = Rule(
+    "E-TMP-SMALL",
+    "SoftmaxGrad temp has {got} B, the minimum for last axis {k} is {wanted} B",
+    "enlarge it to at least the minimum (GetSoftMaxGradMinTmpSize)",
+    "asc-devkit docs, SoftmaxGrad Tiling page",
+)
+OVERLAP_TMP = Rule(
+    "E-OVERLAP-TMP", "SoftmaxGrad temp overlaps {operand}", "give the temp its own memory", f"{_PAGE}, constraints"
+)
+OVERLAP_DST = Rule(
+    "E-OVERLAP",
+    "SoftmaxGrad dst overlaps {operand} without being the same tensor",
+    "let them coincide, or keep them apart",
+    "asc-devkit docs, general constraints, address overlap",
+)
+DST_ON_GRAD = Rule(
+    "W-SMG-DSTGRAD",
+    "SoftmaxGrad dst is grad; only dst on src is documented",
+    "the recorded sequence works, other versions of the library need not: put dst on src or apart",
+    f"{_PAGE}, constraints",
+)
+FRONT_ON_SOURCE = Rule(
+    "W-SMG-FRONTREUSE",
+    "SoftmaxGrad front result overlaps {operand}, whose later rows are still to be read",
+    "give the front result its own memory",
+    "follows from the recorded sequence",
+)
+PADDING = Rule(
+    "W-SMG-PADDING",
+    "{got} padded elements of {m}x{k} (data {ori_m}x{ori_k}) are computed and written too",
+    "expect dst to be overwritten there; zero the padding",
+    f"{_PAGE}, constraints",
+)
+NO_TILE = Rule(
+    "E-SMG-NOTILE",
+    "the tiling has split_m 0: no row fits its temp, nothing is computed and dst stays as it is",
+    "compute the tiling with at least GetSoftMaxGradMinTmpSize bytes",
+    "asc-devkit, softmax tiling and kernel loops",
+)
+
+
+def need_tile(asc: AiCore, tiling: SoftMaxTiling) -> None:
+    """Report a tiling that does no work."""
+    if tiling.split_m == 0:
+        asc.report(NO_TILE, got=0, wanted="at least 1")
+
+
+def check_arguments(
+    asc: AiCore,
+    dst: LocalTensor,
+    grad: LocalTensor,
+    src: LocalTensor,
+    tmp: LocalTensor,
+    shape: tuple[int, int],
+    ori_shape: tuple[int, int],
+    is_front: bool,
+) -> None:
+    """Report what a SoftmaxGrad call breaks."""
+    m, k = shape
+    for name, tensor in (("dst", dst), ("grad", grad), ("src", src)):
+        if tensor.dtype not in (HALF, FLOAT):
+            asc.report(DTYPE, operand=name, got=tensor.dtype, wanted="half, float")
+        elif tensor.dtype is not src.dtype:
+            asc.report(DTYPE, operand=name, got=tensor.dtype, wanted=f"src's {src.dtype}")
+        row = src.dtype.per_datablock if is_front and name == "dst" else k
+        if tensor.count < m * row:
+            asc.report(SHAPE, operand=name, got=tensor.count, wanted=m * row, m=m, k=k)
+    _check_last_axis(asc, src, k)
+    _check_temp(asc, src, tmp, k, is_front)
+    _check_overlap(asc, dst, grad, src, tmp, shape, is_front)
+    if ori_shape != shape:
+        padded = m * k - ori_shape[0] * ori_shape[1]
+        asc.report(PADDING, operand="src", got=padded, wanted=0, m=m, k=k, ori_m=ori_shape[0], ori_k=ori_shape[1])
+
+
+def _check_last_axis(asc: AiCore, src: LocalTensor, k: int) -> None:
+    row_bytes = k * src.dtype.bytes
+    if row_bytes % DATABLOCK_BYTES:
+        wanted = align_up(row_bytes, DATABLOCK_BYTES) // src.dtype.bytes
+        asc.report(LAST_AXIS, operand="src", got=k, wanted=wanted, row_bytes=row_bytes)
+
+
+def _check_temp(asc: AiCore, src: LocalTensor, tmp: LocalTensor, k: int, is_front: bool) -> None:
+    if tmp.dtype is not UINT8:
+        asc.report(TMP_DTYPE, operand="shared_tmp_buffer", got=tmp.dtype, wanted="uint8_t")
+    need = 4 * row_cost_floats(k, src.dtype.bytes, is_front)
+    have = tmp.count * tmp.dtype.bytes
+    if have < need:
+        asc.report(TMP_SMALL, operand="shared_tmp_buffer", got=have, wanted=need, k=k)
+
+
+def _check_overlap(
+    asc: AiCore,
+    dst: LocalTensor,
+    grad: LocalTensor,
+    src: LocalTensor,
+    tmp: LocalTensor,
+    shape: tuple[int, int],
+    is_front: bool,
+) -> None:
+    m, k = shape
+    source_bytes = m * k * src.dtype.bytes
+    dst_bytes = m * DATABLOCK_BYTES if is_front else source_bytes
+    tmp_bytes = tmp.count * tmp.dtype.bytes
+    for name, tensor, length in (("dst", dst, dst_bytes), ("grad", grad, source_bytes), ("src", src, source_bytes)):
+        if _meet(tmp.start_bytes, tmp_bytes, tensor.start_bytes, length):
+            asc.report(OVERLAP_TMP, operand=name)
+    for name, tensor in (("grad", grad), ("src", src)):
+        if not _meet(dst.start_bytes, dst_bytes, tensor.start_bytes, source_bytes):
+            continue
+        if is_front:
+            asc.report(FRONT_ON_SOURCE, operand=name)
+        elif dst.start_bytes != tensor.start_bytes:
+            asc.report(OVERLAP_DST, operand=name)
+        elif name == "grad":
+            asc.report(DST_ON_GRAD, operand=name)
+
+
+def _meet(a: int, a_bytes: int, b: int, b_bytes: int) -> bool:
+    return a < b + b_bytes and b < a + a_bytes

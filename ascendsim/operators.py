@@ -1,0 +1,116 @@
+"""The operators a scenario can name: host side, kernel, and the tensors they take."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from ascendsim.device import Device
+from ascendsim.dtypes import FLOAT, HALF, DType
+from ascendsim.errors import InputError
+from ascendsim.op_host.softmax_grad_operator import SoftmaxGradOperatorTiling, TmpBytes, operator_tiling
+from ascendsim.op_kernel.softmax_grad_operator import softmax_grad_operator
+from ascendsim.record import Kernel
+from ascendsim.reference.softmax_grad import softmax_grad, softmax_grad_bound
+
+Array = NDArray[Any]
+Shapes = Mapping[str, tuple[tuple[int, ...], DType]]
+
+
+class SoftmaxGradTiling(BaseModel):
+    """Keys of [tiling] of the softmax_grad operator."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    tile_m: int = Field(ge=1)
+    tmp_bytes: TmpBytes = "max"
+    is_front: bool = False
+    ori_k: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What an operator's output should be, and how far it may be off, elementwise (None: no bound known)."""
+
+    values: Array
+    bound: Array | None
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A shipped operator."""
+
+    name: str
+    tensors: tuple[str, ...]
+    queues: Mapping[str, int]
+    """Its queues, with the default number of buffers."""
+    tiling_model: type[BaseModel]
+    kernel: Kernel
+    host: Callable[[Device, Shapes, Any, Mapping[str, int]], Any]
+    """(device, shapes of the tensors, validated [tiling], buffers of each queue) -> what the kernel takes last."""
+    reference: Callable[[Mapping[str, Array], Any], dict[str, Reference]]
+    """(inputs, validated [tiling]) -> reference of each output."""
+
+
+def _softmax_grad_host(
+    device: Device, shapes: Shapes, tiling: SoftmaxGradTiling, nums: Mapping[str, int]
+) -> SoftmaxGradOperatorTiling:
+    (shape, dtype), (grad_shape, grad_dtype) = shapes["src"], shapes["grad"]
+    if dtype not in (HALF, FLOAT):
+        raise InputError(f"tensors.src: dtype {dtype}; softmax_grad supports half and float")
+    if (shape, dtype) != (grad_shape, grad_dtype):
+        raise InputError(f"tensors.grad is {grad_dtype} {list(grad_shape)}, tensors.src {dtype} {list(shape)}: must be equal")
+    if len(shape) < 1 or 0 in shape:
+        raise InputError(f"tensors.src: shape {list(shape)} has no elements")
+    k = shape[-1]
+    m = 1
+    for axis in shape[:-1]:
+        m *= axis
+    wanted = (m, dtype.per_datablock) if tiling.is_front else shape
+    if shapes["dst"] != (wanted, dtype):
+        got = shapes["dst"]
+        raise InputError(f"tensors.dst is {got[1]} {list(got[0])}, must be {dtype} {list(wanted)}")
+    return operator_tiling(
+        device,
+        (m, k),
+        dtype,
+        tile_m=tiling.tile_m,
+        tmp_bytes=tiling.tmp_bytes,
+        is_front=tiling.is_front,
+        ori_k=tiling.ori_k,
+        nums=(nums["in_grad"], nums["in_p"], nums["out"]),
+    )
+
+
+def _softmax_grad_reference(inputs: Mapping[str, Array], tiling: SoftmaxGradTiling) -> dict[str, Reference]:
+    k = inputs["src"].shape[-1]
+    grad, src = inputs["grad"].reshape(-1, k), inputs["src"].reshape(-1, k)
+    values = softmax_grad(grad, src, is_front=tiling.is_front, ori_k=tiling.ori_k)
+    bound = softmax_grad_bound(grad, src, is_front=tiling.is_front, ori_k=tiling.ori_k)
+    return {"dst": Reference(values, bound)}
+
+
+OPERATORS = {
+    "softmax_grad": Operator(
+        name="softmax_grad",
+        tensors=("grad", "src", "dst"),
+        queues={"in_grad": 2, "in_p": 2, "out": 2},
+        tiling_model=SoftmaxGradTiling,
+        kernel=softmax_grad_operator,
+        host=_softmax_grad_host,
+        reference=_softmax_grad_reference,
+    )
+}
+
+
+def find_operator(name: str) -> Operator:
+    """Return a shipped operator.
+
+    Raises:
+        InputError: no such operator; the text lists the known ones.
+    """
+    if name not in OPERATORS:
+        raise InputError(f"operator = {name!r}: unknown; known: {', '.join(OPERATORS)}")
+    return OPERATORS[name]

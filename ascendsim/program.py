@@ -1,0 +1,269 @@
+"""A recorded program: templates (rows as integer columns) and calls (which template, on which core, which GM bases).
+
+Nothing here computes or schedules. Columns are the storage and what engines see; `Template.rows` decodes them once for
+the modules that walk rows.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendsim.dtypes import DTYPES, dtype
+from ascendsim.errors import InputError
+from ascendsim.isa.instruction import BY_OPCODE, TABLE, Operand, Reason, Row, TensorRef
+from ascendsim.isa.log import is_numbered, log_row
+from ascendsim.memory import GlobalTensor
+from ascendsim.terms import Buffer, MaskMode, Pipe
+
+MAX_PARAMS = 8
+ROLES = ("dst", "src0", "src1")
+_NONE = -1
+
+Columns = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class QueInfo:
+    """A queue or TBuf: where its buffers lie in UB."""
+
+    name: str
+    position: str
+    address_bytes: int
+    buffer_bytes: int
+    num: int
+
+
+@dataclass(frozen=True)
+class Template:
+    """Rows recorded once. GM operands are relative to the slots that each call fills in."""
+
+    name: str
+    columns: Columns
+    tensors: tuple[TensorRef, ...]
+    slots: int
+    registers: int
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows, decoded."""
+        return tuple(_decode(self.columns, i) for i in range(len(self)))
+
+    def __len__(self) -> int:
+        return len(self.columns["op"])
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over content; equal templates have equal digests."""
+        h = hashlib.sha256(f"{self.name} {self.slots} {self.registers} {self.tensors}".encode())
+        for name in sorted(self.columns):
+            column = self.columns[name]
+            # Opcodes depend on declaration order; names do not.
+            named = ",".join(BY_OPCODE[o].name for o in column).encode() if name == "op" else column.tobytes()
+            h.update(name.encode() + named)
+        return h.hexdigest()
+
+
+def encode(rows: list[Row]) -> Columns:
+    """Turn rows into columns."""
+    n = len(rows)
+    columns: Columns = {
+        "op": np.array([r.op.opcode for r in rows], np.int16),
+        "pipe": np.array([r.pipe for r in rows], np.int8),
+        "mask_mode": np.array([r.mask_mode for r in rows], np.int8),
+        "mask_hi": np.array([r.mask_hi for r in rows], np.uint64),
+        "mask_lo": np.array([r.mask_lo for r in rows], np.uint64),
+        "scalar_bits": np.array([r.scalar_bits for r in rows], np.uint64),
+        "register": np.array([r.register for r in rows], np.int32),
+        "line": np.array([r.line for r in rows], np.int32),
+        "step": np.array([r.step for r in rows], np.int32),
+        "que": np.array([r.que for r in rows], np.int16),
+        "reason": np.array([r.reason for r in rows], np.int8),
+        "params": np.zeros((n, MAX_PARAMS), np.int64),
+    }
+    for role in ROLES:
+        operands: list[Operand | None] = [getattr(r, role) for r in rows]
+        columns[f"{role}_tensor"] = np.array([_NONE if o is None else o.tensor for o in operands], np.int16)
+        columns[f"{role}_offset"] = np.array([0 if o is None else o.offset_bytes for o in operands], np.int64)
+        columns[f"{role}_dtype"] = np.array([_NONE if o is None else o.dtype.code for o in operands], np.int8)
+    for i, r in enumerate(rows):
+        columns["params"][i, : len(r.params)] = r.params
+    return columns
+
+
+def _decode(c: Columns, i: int) -> Row:
+    op = BY_OPCODE[c["op"][i]]
+    operands = [
+        None
+        if c[f"{role}_tensor"][i] == _NONE
+        else Operand(int(c[f"{role}_tensor"][i]), int(c[f"{role}_offset"][i]), DTYPES[c[f"{role}_dtype"][i]])
+        for role in ROLES
+    ]
+    return Row(
+        op,
+        Pipe(int(c["pipe"][i])),
+        *operands,
+        params=tuple(int(p) for p in c["params"][i, : len(op.params)]),
+        mask_mode=MaskMode(int(c["mask_mode"][i])),
+        mask_hi=int(c["mask_hi"][i]),
+        mask_lo=int(c["mask_lo"][i]),
+        scalar_bits=int(c["scalar_bits"][i]),
+        register=int(c["register"][i]),
+        line=int(c["line"][i]),
+        step=int(c["step"][i]),
+        que=int(c["que"][i]),
+        reason=Reason(int(c["reason"][i])),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One use of a template, decoded: its slots' GM tensors and base addresses."""
+
+    index: int
+    core: int
+    template: int
+    tile: int
+    slot_tensor: tuple[int, ...]
+    slot_base_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """Templates, and calls as columns: core, template, tile index, and where its slots start in the slot columns."""
+
+    soc: str
+    block_dim: int
+    templates: tuple[Template, ...]
+    calls: Columns
+    slot_tensor: NDArray[np.int32]
+    slot_base_bytes: NDArray[np.int64]
+    gm: tuple[GlobalTensor, ...]
+    ques: tuple[QueInfo, ...]
+    lines: tuple[str, ...]
+    steps: tuple[str, ...]
+    ub_high_water_bytes: int
+
+    def call(self, index: int) -> Call:
+        """Return one call."""
+        c = self.calls
+        template = int(c["template"][index])
+        start = int(c["slot_start"][index])
+        end = start + self.templates[template].slots
+        return Call(
+            index,
+            int(c["core"][index]),
+            template,
+            int(c["tile"][index]),
+            tuple(int(t) for t in self.slot_tensor[start:end]),
+            tuple(int(b) for b in self.slot_base_bytes[start:end]),
+        )
+
+    def calls_of(self, core: int) -> Iterator[Call]:
+        """Calls of one core, in program order."""
+        for index in np.flatnonzero(self.calls["core"] == core):
+            yield self.call(int(index))
+
+    def __len__(self) -> int:
+        """Rows of the whole program."""
+        lengths = np.array([len(t) for t in self.templates], np.int64)
+        return int(lengths[self.calls["template"]].sum()) if len(lengths) else 0
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over everything a result depends on; the same scenario gives the same digest everywhere."""
+        h = hashlib.sha256(f"{self.soc} {self.block_dim} {self.gm} {self.ques} {self.lines} {self.steps}".encode())
+        for template in self.templates:
+            h.update(template.digest.encode())
+        for name in sorted(self.calls):
+            h.update(name.encode() + self.calls[name].tobytes())
+        h.update(self.slot_tensor.tobytes() + self.slot_base_bytes.tobytes())
+        return h.hexdigest()
+
+    def instruction_log(self, core: int = 0) -> list[dict[str, str]]:
+        """Return the log of one core; columns of data (scalar_bits of registers, written_*) stay empty."""
+        log: list[dict[str, str]] = []
+        number = 0
+        for call in self.calls_of(core):
+            template = self.templates[call.template]
+            for row in template.rows:
+                numbered = is_numbered(row)
+                number += numbered
+                entry = log_row(row, len(log), number if numbered else 0, template.tensors)
+                if row.op.api in ("Duplicate", "Adds", "Muls") and row.register < 0:
+                    entry["scalar_bits"] = f"0x{row.scalar_bits:x}"
+                log.append(entry)
+        return log
+
+
+# ---- files ------------------------------------------------------------------------------------------------------
+
+def to_arrays(program: Program) -> dict[str, NDArray[Any]]:
+    """Return a program as named arrays; `from_arrays` is the inverse."""
+    header = {
+        "soc": program.soc,
+        "block_dim": program.block_dim,
+        "ub_high_water_bytes": program.ub_high_water_bytes,
+        "lines": program.lines,
+        "steps": program.steps,
+        "ques": [asdict(q) for q in program.ques],
+        "gm": [[g.name, g.dtype.name, list(g.shape), g.index, g.base_bytes] for g in program.gm],
+        "ops": [i.name for i in BY_OPCODE],
+        "templates": [
+            {
+                "name": t.name,
+                "slots": t.slots,
+                "registers": t.registers,
+                "tensors": [[r.name, r.buffer.name, r.position, r.address_bytes, r.tensor_bytes, r.slot, r.que]
+                            for r in t.tensors],
+            }
+            for t in program.templates
+        ],
+    }  # fmt: skip
+    arrays: dict[str, NDArray[Any]] = {
+        "program": np.frombuffer(json.dumps(header, sort_keys=True).encode(), np.uint8),
+        "slot_tensor": program.slot_tensor,
+        "slot_base_bytes": program.slot_base_bytes,
+    }
+    arrays |= {f"call.{name}": column for name, column in program.calls.items()}
+    for i, t in enumerate(program.templates):
+        arrays |= {f"template{i}.{name}": column for name, column in t.columns.items()}
+    return arrays
+
+
+def from_arrays(arrays: dict[str, NDArray[Any]]) -> Program:
+    """Rebuild a program from `to_arrays`.
+
+    Raises:
+        InputError: an instruction that this version does not know.
+    """
+    header = json.loads(arrays["program"].tobytes())
+    unknown = [name for name in header["ops"] if name not in TABLE]
+    if unknown:
+        raise InputError(f"this run was written by another version: unknown instructions {unknown}")
+    opcode = np.array([TABLE[name].opcode for name in header["ops"]], np.int16)
+    templates = []
+    for i, t in enumerate(header["templates"]):
+        prefix = f"template{i}."
+        columns = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+        columns["op"] = opcode[columns["op"]]
+        refs = tuple(TensorRef(n, Buffer[b], pos, a, size, s, q) for n, b, pos, a, size, s, q in t["tensors"])
+        templates.append(Template(t["name"], columns, refs, t["slots"], t["registers"]))
+    return Program(
+        soc=header["soc"],
+        block_dim=header["block_dim"],
+        templates=tuple(templates),
+        calls={k.removeprefix("call."): v for k, v in arrays.items() if k.startswith("call.")},
+        slot_tensor=arrays["slot_tensor"],
+        slot_base_bytes=arrays["slot_base_bytes"],
+        gm=tuple(GlobalTensor(n, dtype(d), tuple(s), i, b) for n, d, s, i, b in header["gm"]),
+        ques=tuple(QueInfo(**q) for q in header["ques"]),
+        lines=tuple(header["lines"]),
+        steps=tuple(header["steps"]),
+        ub_high_water_bytes=header["ub_high_water_bytes"],
+    )

@@ -1,0 +1,571 @@
+"""Running a kernel records it: the `AiCore` handle, tiles, and the builder that makes a Program of them.
+
+Nothing is computed here. A kernel is called once per core with that core's handle; what it calls becomes rows. A
+function marked `@tile` is recorded once per key and afterwards logged as a call with GM base addresses. The key is
+everything its rows can depend on: the function, its arguments (tensors by dtype, shape and on-chip address, GM bases
+modulo 512 B), and the recorder's state on entry: mask, events, queues, trace marks.
+"""
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from types import FrameType
+from typing import Any, Concatenate, ParamSpec, Protocol
+
+import numpy as np
+
+from ascendsim.device import Device
+from ascendsim.dtypes import DType, pack
+from ascendsim.errors import AscendSimError, Finding, KernelError, Rejected, Rule
+from ascendsim.isa.convert import ConvertInstructions
+from ascendsim.isa.instruction import (
+    Instruction,
+    MaskState,
+    Operand,
+    Reason,
+    Register,
+    RegisterUseError,
+    Row,
+    TensorRef,
+)
+from ascendsim.isa.move import MoveInstructions
+from ascendsim.isa.reduce import ReduceInstructions
+from ascendsim.isa.scalar import ScalarInstructions
+from ascendsim.isa.sync import SyncInstructions
+from ascendsim.isa.vector import VectorInstructions
+from ascendsim.memory import GM_ALIGN_BYTES, GlobalTensor, LocalTensor, Tensor
+from ascendsim.program import Program, QueInfo, Template, encode
+from ascendsim.terms import Buffer, HardEvent, MaskMode, Pipe, TPosition
+from ascendsim.tpipe import PIPE_MULTI, SYNC_EXHAUST, QueState, TBuf, TPipe, TQue
+
+MASK_LEFT = Rule(
+    "W-MASK-MODE",
+    "counter mode is still on when the kernel ends",
+    "call set_mask_norm and reset_mask",
+    "asc-devkit docs, mask page",
+)
+EVENT_LEAK = Rule(
+    "E-SYNC-LEAKID",
+    "event id {got} of {operand} was taken and never released",
+    "call release_event_id",
+    "asc-devkit docs, TPipe pages",
+)
+BUF_POSITION = Rule(
+    "E-BUF-POSITION",
+    "{api}: {operand} must be in {wanted}, is in {got}",
+    "use a tensor of that position",
+    "asc-devkit, high-level API checks",
+)
+
+P = ParamSpec("P")
+_OWN_MODULES = ("ascendsim.isa", "ascendsim.record", "ascendsim.tpipe")
+
+
+@dataclass(slots=True)
+class _Segment:
+    """The rows of the template being recorded."""
+
+    name: str
+    is_tile: bool
+    rows: list[Row] = field(default_factory=list)
+    tensors: dict[TensorRef, int] = field(default_factory=dict)
+    slots: list[tuple[int, int]] = field(default_factory=list)
+    """(GM tensor index, base address) of each slot."""
+    registers: int = 0
+
+
+_State = tuple[
+    MaskMode,
+    int,
+    int,
+    tuple[tuple[HardEvent, tuple[int, ...]], ...],
+    tuple[QueState, ...],
+    tuple[str, ...],
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    template: int
+    exit_state: _State
+
+
+@dataclass(frozen=True, slots=True)
+class _SlotTensor(GlobalTensor):
+    """A GM operand of a tile: its slot, and where the slot's base lies inside the tensor."""
+
+    slot: int = -1
+    slot_offset_bytes: int = 0
+
+
+class ProgramBuilder:
+    """Collects templates and calls of all cores; equal templates are stored once."""
+
+    def __init__(self, device: Device, block_dim: int, gm: tuple[GlobalTensor, ...]) -> None:
+        self.device = device
+        self.block_dim = block_dim
+        self.gm = gm
+        self.templates: list[Template] = []
+        self.by_digest: dict[str, int] = {}
+        self.tiles: dict[Hashable, _Tile] = {}
+        self.calls: list[tuple[int, int, int, int]] = []
+        self.slot_tensor: list[int] = []
+        self.slot_base_bytes: list[int] = []
+        self.lines: dict[str, int] = {}
+        self.steps: dict[str, int] = {"": 0}
+        self.ques: dict[QueInfo, None] = {}
+        self.findings: dict[tuple[str, str, str], Finding] = {}
+        self.end_bytes = 0
+
+    def line(self, text: str) -> int:
+        """Return the number of a source line."""
+        return self.lines.setdefault(text, len(self.lines))
+
+    def step(self, path: str) -> int:
+        """Return the number of a marked step."""
+        return self.steps.setdefault(path, len(self.steps))
+
+    def note(self, finding: Finding) -> None:
+        """Keep a finding; the same one at the same place is counted."""
+        key = (finding.code, finding.where, finding.message)
+        known = self.findings.get(key)
+        self.findings[key] = finding if known is None else replace(known, count=known.count + 1)
+
+    def intern(self, segment: _Segment) -> int:
+        """Store a template unless an equal one is there, and return its number."""
+        template = Template(
+            segment.name, encode(segment.rows), tuple(segment.tensors), len(segment.slots), segment.registers
+        )
+        known = self.by_digest.setdefault(template.digest, len(self.templates))
+        if known == len(self.templates):
+            self.templates.append(template)
+        return known
+
+    def log_call(self, core: int, template: int, tile: int, slots: list[tuple[int, int]]) -> None:
+        """Append one call."""
+        self.calls.append((core, template, tile, len(self.slot_tensor)))
+        self.slot_tensor += [t for t, _ in slots]
+        self.slot_base_bytes += [b for _, b in slots]
+
+    def build(self) -> Program:
+        """Return the program recorded so far."""
+        columns = np.array(self.calls, np.int64).reshape(-1, 4)
+        return Program(
+            soc=self.device.name,
+            block_dim=self.block_dim,
+            templates=tuple(self.templates),
+            calls={name: columns[:, i].copy() for i, name in enumerate(("core", "template", "tile", "slot_start"))},
+            slot_tensor=np.array(self.slot_tensor, np.int32),
+            slot_base_bytes=np.array(self.slot_base_bytes, np.int64),
+            gm=self.gm,
+            ques=tuple(self.ques),
+            lines=tuple(self.lines),
+            steps=tuple(self.steps),
+            ub_high_water_bytes=self.end_bytes,
+        )
+
+
+class AiCore(
+    VectorInstructions,
+    ReduceInstructions,
+    ConvertInstructions,
+    MoveInstructions,
+    ScalarInstructions,
+    SyncInstructions,
+):
+    """One vector core's handle, the `asc` that a kernel takes first. It stands where `AscendC::` stands in C++."""
+
+    def __init__(self, builder: ProgramBuilder, core: int) -> None:
+        self.device = builder.device
+        self.mask = MaskState()
+        self.ques: list[TQue | TBuf] = []
+        self._builder = builder
+        self._core = core
+        self._events: dict[HardEvent, set[int]] = {e: set() for e in HardEvent}
+        self._steps: list[str] = []
+        self._pipe: TPipe | None = None
+        self._tiles: dict[Callable[..., None], int] = {}
+        self._segment = _Segment("body", is_tile=False)
+        self._line_text = ""
+
+    # ---- system variables ---------------------------------------------------------------------------------------
+
+    def get_block_idx(self) -> int:
+        """Return this core's index, 0 .. get_block_num() - 1. Not inside a tile: pass it in as an argument."""
+        if self._segment.is_tile:
+            raise self.fail(
+                "get_block_idx inside a @tile: a tile is recorded once for all cores. Call it outside and pass the "
+                "tile what it needs"
+            )
+        return self._core
+
+    def get_block_num(self) -> int:
+        """Return how many cores run the kernel."""
+        return self._builder.block_dim
+
+    # ---- memory and queues --------------------------------------------------------------------------------------
+
+    def t_pipe(self) -> TPipe:
+        """Return the kernel's TPipe; only one may be alive."""
+        if self._pipe is not None:
+            raise self.reject(PIPE_MULTI)
+        self._pipe = TPipe(self)
+        return self._pipe
+
+    def t_que(self, position: TPosition, depth: int, name: str) -> TQue:
+        """Declare a queue on VECIN (loaded by MTE2, used by V) or VECOUT (made by V, stored by MTE3)."""
+        if position not in (TPosition.VECIN, TPosition.VECOUT):
+            raise self.fail(f"queue {name}: position {position.value} has no queue here; use VECIN, VECOUT or a TBuf")
+        if depth < 1:
+            raise self.fail(f"queue {name}: depth {depth}; in-place queues (depth 0) are not simulated, use 1")
+        que = TQue(self, position, name, len(self.ques), depth=depth)
+        self.ques.append(que)
+        return que
+
+    def t_buf(self, position: TPosition, name: str) -> TBuf:
+        """Declare a buffer that never enters a queue."""
+        buf = TBuf(self, position, name, len(self.ques))
+        self.ques.append(buf)
+        return buf
+
+    def pop_stack_buffer(self, element: DType | str) -> LocalTensor:
+        """Return the framework's temp: all UB between the last queue and the temp area's end."""
+        if self._pipe is None:
+            raise self.fail("framework temp needs a TPipe: call asc.t_pipe() first, or pass a shared temp buffer")
+        return self._pipe.pop_stack_buffer(element)
+
+    # ---- events -------------------------------------------------------------------------------------------------
+
+    def alloc_event_id(self, event: HardEvent) -> int:
+        """Take the lowest free event id of a flag pair (AllocEventID)."""
+        event_id = self.fetch_event_id(event)
+        self._events[event].add(event_id)
+        return event_id
+
+    def fetch_event_id(self, event: HardEvent) -> int:
+        """Show the lowest free event id of a flag pair without taking it (FetchEventID)."""
+        ids = self.device.sync.event_ids.value
+        free = [i for i in range(ids) if i not in self._events[event]]
+        if not free:
+            raise self.reject(SYNC_EXHAUST, operand=event.name, got=ids, wanted=ids)
+        return free[0]
+
+    def release_event_id(self, event: HardEvent, event_id: int) -> None:
+        """Give an event id back (ReleaseEventID)."""
+        self._events[event].discard(event_id)
+
+    # ---- trace marks --------------------------------------------------------------------------------------------
+
+    def trace_start(self, step: str) -> None:
+        """Open a marked step; rows until the matching trace_stop carry its name (TRACE_START)."""
+        self._steps.append(step)
+
+    def trace_stop(self, step: str) -> None:
+        """Close the step opened last (TRACE_STOP)."""
+        if not self._steps or self._steps[-1] != step:
+            opened = self._steps[-1] if self._steps else "none"
+            raise self.fail(f"trace_stop({step!r}): the step open here is {opened!r}")
+        self._steps.pop()
+
+    @contextmanager
+    def trace(self, step: str) -> Iterator[None]:
+        """Mark a block of the kernel, trace_start and trace_stop around it."""
+        self.trace_start(step)
+        yield
+        self.trace_stop(step)
+
+    # ---- recording ----------------------------------------------------------------------------------------------
+
+    def emit(
+        self,
+        op: Instruction,
+        *,
+        dst: Tensor | None = None,
+        src0: Tensor | None = None,
+        src1: Tensor | None = None,
+        params: tuple[int, ...] = (),
+        scalar: float | Register | None = None,
+        scalar_dtype: DType | None = None,
+        pipe: Pipe | None = None,
+        que: int = -1,
+        reason: Reason = Reason.NONE,
+    ) -> None:
+        """Append one row to the template being recorded."""
+        row = Row(
+            op,
+            pipe if pipe is not None else _pipe_of(op),
+            None if dst is None else self._operand(dst),
+            None if src0 is None else self._operand(src0),
+            None if src1 is None else self._operand(src1),
+            params,
+            self.mask.mode,
+            self.mask.hi,
+            self.mask.lo,
+            line=self._builder.line(self._where()),
+            step=self._builder.step("/".join(self._steps)),
+            que=que,
+            reason=reason,
+        )
+        if isinstance(scalar, Register):
+            row.register = self._register_number(scalar)
+        elif scalar is not None:
+            assert scalar_dtype is not None
+            row.scalar_bits = pack(scalar, scalar_dtype)
+        self._segment.rows.append(row)
+
+    def new_register(self, dtype: DType) -> Register:
+        """Return the next scalar register of the template being recorded."""
+        number = self._segment.registers
+        self._segment.registers += 1
+        return Register(number, dtype, self._where(), id(self._segment))
+
+    def _register_number(self, register: Register) -> int:
+        if register.home != id(self._segment):
+            raise self.fail(
+                f"a scalar read at {register.where} is used outside its tile; read and use it in the same tile"
+            )
+        return register.number
+
+    def _operand(self, tensor: Tensor) -> Operand:
+        ref, offset_bytes = self._refer(tensor)
+        index = self._segment.tensors.setdefault(ref, len(self._segment.tensors))
+        return Operand(index, offset_bytes, tensor.dtype)
+
+    def _refer(self, tensor: Tensor) -> tuple[TensorRef, int]:
+        if isinstance(tensor, LocalTensor):
+            t = tensor
+            ref = TensorRef(t.name, Buffer.UB, t.position.value, t.address_bytes, t.allocation_bytes, que=t.que)
+            if t.name != "framework_tmp":
+                self._builder.end_bytes = max(self._builder.end_bytes, t.address_bytes + t.allocation_bytes)
+            return ref, t.offset_bytes
+        slot, offset_bytes = self._slot(tensor)
+        return TensorRef(tensor.name, Buffer.GM, "GM", 0, tensor.tensor_bytes, slot), offset_bytes
+
+    def _slot(self, tensor: GlobalTensor) -> tuple[int, int]:
+        if isinstance(tensor, _SlotTensor):
+            return tensor.slot, tensor.offset_bytes - tensor.slot_offset_bytes
+        if self._segment.is_tile:
+            raise self.fail(f"GM tensor {tensor.name} is not among the arguments of the @tile that uses it")
+        base = (tensor.index, tensor.base_bytes)
+        if base not in self._segment.slots:
+            self._segment.slots.append(base)
+        return self._segment.slots.index(base), tensor.offset_bytes
+
+    def _where(self) -> str:
+        """The kernel line being executed: the innermost frame outside the recording machinery."""
+        if self._line_text:
+            return self._line_text
+        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the documented way to the caller's line
+        while frame is not None and frame.f_globals.get("__name__", "").startswith(_OWN_MODULES):
+            frame = frame.f_back
+        while frame is not None and frame.f_code.co_filename.endswith("contextlib.py"):
+            frame = frame.f_back
+        if frame is None:
+            return "?"
+        file = frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
+        return f"{file}:{frame.f_lineno}"
+
+    def fail(self, message: str) -> Exception:
+        """Return a KernelError with this message and the kernel line in front."""
+        return KernelError(f"{self._where()}: {message}")
+
+    def report(self, rule: Rule, *, operand: str = "", got: object = "", wanted: object = "", **fill: object) -> None:
+        """Note a finding at the kernel line being recorded."""
+        self._builder.note(rule.finding(self._where(), operand=operand, got=got, wanted=wanted, **fill))
+
+    def reject(
+        self, rule: Rule, *, operand: str = "", got: object = "", wanted: object = "", **fill: object
+    ) -> Rejected:
+        """Note a finding and return the exception that ends the recording."""
+        finding = rule.finding(self._where(), operand=operand, got=got, wanted=wanted, **fill)
+        self._builder.note(finding)
+        return Rejected([finding])
+
+    # ---- tiles --------------------------------------------------------------------------------------------------
+
+    def call_tile(self, fn: Callable[..., None], arguments: tuple[object, ...]) -> None:
+        """Record a tile, or log a call of the one recorded for the same key. Inside a tile, just run it."""
+        if self._segment.is_tile:
+            _run_kernel(self, fn, arguments)
+            return
+        self._close_segment()
+        slots = [(a.index, a.address_bytes) for a in arguments if isinstance(a, GlobalTensor)]
+        key = (fn, tuple(self._key_of(a) for a in arguments), self._state())
+        try:
+            known = self._builder.tiles.get(key)
+        except TypeError as error:
+            raise self.fail(f"@tile {fn.__name__}: an argument cannot be compared ({error}); pass frozen values") from None
+        if known is None:
+            known = self._record_tile(fn, arguments, slots)
+            self._builder.tiles[key] = known
+        number = self._tiles.get(fn, 0)
+        self._tiles[fn] = number + 1
+        self._builder.log_call(self._core, known.template, number, slots)
+        self._restore(known.exit_state)
+
+    def _record_tile(
+        self, fn: Callable[..., None], arguments: tuple[object, ...], slots: list[tuple[int, int]]
+    ) -> _Tile:
+        self._segment = _Segment(fn.__name__, is_tile=True, slots=slots)
+        bound = []
+        for argument in arguments:
+            if isinstance(argument, GlobalTensor):
+                taken = sum(isinstance(b, GlobalTensor) for b in bound)
+                argument = _SlotTensor(  # noqa: PLW2901 - the tile sees its slot
+                    argument.name, argument.dtype, argument.shape, argument.index, argument.base_bytes,
+                    argument.offset_bytes, taken, argument.offset_bytes,
+                )  # fmt: skip
+            bound.append(argument)
+        if _run_kernel(self, fn, tuple(bound)) is not None:
+            raise self.fail(f"@tile {fn.__name__} returns a value; a tile may only record")
+        template = self._builder.intern(self._segment)
+        self._segment = _Segment("body", is_tile=False)
+        return _Tile(template, self._state())
+
+    def _key_of(self, argument: object) -> Hashable:
+        if isinstance(argument, GlobalTensor):
+            modulo = argument.address_bytes % GM_ALIGN_BYTES
+            return ("gm", argument.index, argument.dtype.code, argument.shape, modulo)
+        if isinstance(argument, Register):
+            raise self.fail("a scalar read from UB cannot be passed into a @tile; read it inside")
+        if not isinstance(argument, Hashable):
+            raise self.fail(f"a @tile argument of type {type(argument).__name__} cannot be compared; pass frozen values")
+        return (type(argument).__name__, argument)
+
+    def _close_segment(self) -> None:
+        if self._segment.rows:
+            template = self._builder.intern(self._segment)
+            self._builder.log_call(self._core, template, -1, self._segment.slots)
+        self._segment = _Segment("body", is_tile=False)
+
+    def _state(self) -> _State:
+        events = tuple((e, tuple(sorted(ids))) for e, ids in self._events.items() if ids)
+        ques = tuple(q.state for q in self.ques if isinstance(q, TQue))
+        return (self.mask.mode, self.mask.hi, self.mask.lo, events, ques, tuple(self._steps))
+
+    def _restore(self, state: _State) -> None:
+        self.mask.mode, self.mask.hi, self.mask.lo, events, ques, steps = state
+        self._events = {e: set() for e in HardEvent} | {e: set(ids) for e, ids in events}
+        self._steps = list(steps)
+        for que, saved in zip((q for q in self.ques if isinstance(q, TQue)), ques, strict=True):
+            que.state = saved
+
+    def finish(self) -> None:
+        """End of the kernel: what TPipe does then, and what must not be left behind."""
+        self._line_text = "end of kernel"
+        for que in self.ques:
+            if isinstance(que, TQue) and que.address_bytes >= 0:
+                que.free_all_event()
+        for event, ids in self._events.items():
+            for event_id in sorted(ids):
+                self.report(EVENT_LEAK, operand=event.name, got=event_id)
+        if self.mask.mode is MaskMode.COUNTER:
+            self.report(MASK_LEFT, operand="mask", got="counter", wanted="normal")
+        if self._steps:
+            raise self.fail(f"step {self._steps[-1]!r} was opened by trace_start and never closed")
+        self._close_segment()
+        for q in self.ques:
+            if q.address_bytes >= 0:
+                self._builder.ques[QueInfo(q.name, q.position.value, q.address_bytes, q.buffer_bytes, q.num)] = None
+        if self._pipe is not None:
+            self._builder.end_bytes = max(self._builder.end_bytes, self._pipe.end_bytes)
+
+
+def _pipe_of(op: Instruction) -> Pipe:
+    assert op.pipe is not None, f"{op.name}: the call must say which pipe"
+    return op.pipe
+
+
+def _run_kernel(asc: AiCore, fn: Callable[..., Any], arguments: tuple[object, ...]) -> object:
+    """Call kernel code; what it does wrong with registers becomes a KernelError with its line."""
+    try:
+        return fn(asc, *arguments)
+    except RegisterUseError as error:
+        raise KernelError(str(error)) from None
+
+
+def tile(fn: Callable[Concatenate[AiCore, P], None]) -> Callable[Concatenate[AiCore, P], None]:
+    """Mark a function as a tile: recorded once per key, replayed as a call afterwards.
+
+    GM tensors it uses must be its arguments; it returns nothing and does not ask for the block index.
+    """
+    signature = inspect.signature(fn)
+
+    @functools.wraps(fn)
+    def wrapper(asc: AiCore, *args: P.args, **kwargs: P.kwargs) -> None:
+        bound = signature.bind(asc, *args, **kwargs)
+        bound.apply_defaults()
+        asc.call_tile(fn, tuple(bound.args[1:]))
+
+    return wrapper
+
+
+class Kernel(Protocol):
+    """What runs on every core."""
+
+    def __call__(self, asc: AiCore, *arguments: Any) -> None:
+        """Record one core."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A program and what was found while recording it; `complete` is False when recording had to stop."""
+
+    program: Program
+    findings: tuple[Finding, ...]
+    complete: bool
+
+
+def record(
+    kernel: Kernel, device: Device, block_dim: int, gm: tuple[GlobalTensor, ...], arguments: tuple[object, ...]
+) -> Recording:
+    """Run a kernel once per core and return the program it recorded.
+
+    Args:
+        kernel: called as kernel(asc, *gm, *arguments) for each core.
+        device: the part.
+        block_dim: cores that run the kernel, 1 .. the device's AIV count.
+        gm: GM tensors, placed.
+        arguments: passed on, usually the tiling.
+
+    Raises:
+        KernelError: the kernel cannot be recorded; the text names its line.
+    """
+    builder = ProgramBuilder(device, block_dim, gm)
+    complete = True
+    try:
+        for core in range(block_dim):
+            asc = AiCore(builder, core)
+            _run_user_code(asc, kernel, (*gm, *arguments))
+            asc.finish()
+    except Rejected:
+        complete = False
+    return Recording(builder.build(), tuple(builder.findings.values()), complete)
+
+
+def _run_user_code(asc: AiCore, kernel: Kernel, arguments: tuple[object, ...]) -> None:
+    """Call the kernel; an exception of its own becomes a KernelError that names file, line and cause."""
+    try:
+        _run_kernel(asc, kernel, arguments)
+    except AscendSimError:
+        raise
+    except Exception as error:
+        where = _raised_at(error)
+        raise KernelError(f"{where}: the kernel raised {type(error).__name__}: {error}") from error
+
+
+def _raised_at(error: Exception) -> str:
+    traceback = error.__traceback__
+    place = "?"
+    while traceback is not None:
+        name = traceback.tb_frame.f_globals.get("__name__", "")
+        if not name.startswith(_OWN_MODULES):
+            file = traceback.tb_frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
+            place = f"{file}:{traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    return place
+
+

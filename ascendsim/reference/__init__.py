@@ -1,0 +1,1 @@
+"""Float64 references: what an operator means, independent of how the hardware computes it."""

@@ -1,0 +1,151 @@
+"""What one run gives. Reports, traces, pictures and the CLI are functions of this and compute nothing anew."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ascendsim import analysis
+from ascendsim.device import Device
+from ascendsim.engine.base import Timeline
+from ascendsim.errors import Finding, Severity
+from ascendsim.program import Program
+from ascendsim.terms import Pipe
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One line of a scenario's [expect], judged."""
+
+    what: str
+    wanted: str
+    got: str
+    met: bool
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One run of one scenario.
+
+    Attributes:
+        name: the scenario's.
+        outputs: name to array, in the tensors' dtypes and shapes; bytes nobody wrote are 0xFF.
+        timeline: when every row ran.
+        findings: violated rules, errors first.
+        scenario: the resolved scenario as plain values.
+        log: instruction log of core 0 with its data columns, for single API calls.
+        despite_findings: simulated although findings of severity E were there.
+        expectations: the scenario's [expect], judged.
+    """
+
+    name: str
+    device: Device
+    program: Program
+    timeline: Timeline
+    outputs: Mapping[str, Array]
+    findings: tuple[Finding, ...]
+    scenario: Mapping[str, Any]
+    log: tuple[dict[str, str], ...] = ()
+    despite_findings: bool = False
+    expectations: tuple[Expectation, ...] = field(default=())
+
+    @property
+    def makespan_cycles(self) -> int:
+        """Cycles from the first dispatch to the last completion, launch not included."""
+        return self.timeline.makespan_cycles
+
+    @property
+    def makespan_us(self) -> float:
+        """Makespan at the device's clock."""
+        return self.device.microseconds(self.makespan_cycles)
+
+    @cached_property
+    def peak_bytes(self) -> dict[str, int]:
+        """Highest byte in use of each on-chip buffer, plus one."""
+        return {"UB": analysis.peak_ub_bytes(self.program)}
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over device and program: what the timeline is a function of."""
+        h = hashlib.sha256(self.device.model_dump_json(by_alias=True).encode())
+        h.update(self.program.digest.encode())
+        return h.hexdigest()
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """Findings of severity E."""
+        return tuple(f for f in self.findings if f.severity is Severity.ERROR)
+
+    @cached_property
+    def pipe_use(self) -> tuple[analysis.PipeUse, ...]:
+        """Busy, stalled and idle cycles of every pipe of every core."""
+        return analysis.all_pipe_use(self.timeline)
+
+    @cached_property
+    def overlaps(self) -> tuple[analysis.Overlap, ...]:
+        """Every pair of pipes with work."""
+        return analysis.overlaps(self.timeline)
+
+    @cached_property
+    def causes(self) -> tuple[analysis.Cause, ...]:
+        """What was waited for, most cycles first."""
+        return analysis.causes(self.program, self.timeline)
+
+    @cached_property
+    def step_cycles(self) -> dict[str, int]:
+        """Cycles of each marked step, over all cores."""
+        return analysis.step_cycles(self.program, self.timeline)
+
+    @property
+    def bottleneck(self) -> str:
+        """The pipe with the most busy cycles over all cores; "none" for an empty program."""
+        totals: dict[Pipe, int] = {}
+        for use in self.pipe_use:
+            if use.pipe is not Pipe.S:
+                totals[use.pipe] = totals.get(use.pipe, 0) + use.busy_cycles
+        return max(totals, key=lambda p: totals[p]).name if totals else "none"
+
+    def instruction_log(self) -> list[dict[str, str]]:
+        """Return the instruction log of core 0; data columns are filled if the run kept them (single API calls do)."""
+        return [dict(row) for row in self.log] if self.log else self.program.instruction_log()
+
+    def summary(self) -> dict[str, Any]:
+        """Return the run in plain numbers, ready for JSON."""
+        pipes: dict[str, dict[str, int]] = {}
+        for use in self.pipe_use:
+            total = pipes.setdefault(use.pipe.name, {"busy_cycles": 0, "stalled_cycles": 0, "idle_cycles": 0, "rows": 0})
+            total["busy_cycles"] += use.busy_cycles
+            total["stalled_cycles"] += use.stalled_cycles
+            total["idle_cycles"] += use.idle_cycles
+            total["rows"] += use.rows
+        return {
+            "name": self.name,
+            "device": self.device.name,
+            "digest": self.digest,
+            "block_dim": self.program.block_dim,
+            "makespan_cycles": self.makespan_cycles,
+            "makespan_us": round(self.makespan_us, 6),
+            "clock_mhz": self.device.clock_mhz,
+            "bottleneck": self.bottleneck,
+            "rows": len(self.timeline),
+            "templates": len(self.program.templates),
+            "calls": len(self.program.calls["core"]),
+            "pipes": pipes,
+            "overlap": {f"{o.first.name},{o.second.name}": round(o.share, 6) for o in self.overlaps},
+            "peak_bytes": self.peak_bytes,
+            "bytes_moved": analysis.bytes_moved(self.program),
+            "step_cycles": self.step_cycles,
+            "waits": [
+                {"pipe": c.pipe.name, "cause": c.wait.words, "name": c.name, "line": c.line, "count": c.count,
+                 "cycles": c.cycles}
+                for c in self.causes[:5]
+            ],
+            "findings": {s.name.lower(): sum(f.severity is s for f in self.findings) for s in Severity},
+            "expectations_met": all(e.met for e in self.expectations),
+            "despite_findings": self.despite_findings,
+        }  # fmt: skip

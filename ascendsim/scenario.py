@@ -1,0 +1,343 @@
+"""Scenario files: a device, an operator or kernel, its tiling, queues and GM tensors, and what to expect.
+
+One TOML file is everything a run needs. It is read, changed by `--set`, checked, and resolved (named tilings inlined)
+here; `machine` runs what comes out.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ascendsim.device import Device, Platform, describe_validation, load_device
+from ascendsim.dtypes import DType, dtype
+from ascendsim.errors import InputError
+from ascendsim.operators import OPERATORS, Operator, find_operator
+
+SCHEMA = 1
+Shape = tuple[int, ...]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TensorSpec(_Model):
+    """One GM tensor: an input has `fill` or `file`, an output neither."""
+
+    role: Literal["input", "output"]
+    shape: list[int] = Field(min_length=1)
+    dtype: str
+    fill: Literal["normal", "uniform", "softmax_rows", "arange", "zeros", "ones", "constant"] | None = None
+    seed: int | None = Field(default=None, ge=0)
+    scale: float = 1.0
+    value: float = 0.0
+    file: str | None = None
+    key: str | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "TensorSpec":
+        if any(axis < 1 for axis in self.shape):
+            raise ValueError(f"shape {self.shape}: every axis must be at least 1")
+        given = [name for name, value in (("fill", self.fill), ("file", self.file)) if value is not None]
+        if self.role == "input" and len(given) != 1:
+            raise ValueError("an input needs exactly one of fill and file")
+        if self.role == "output" and given:
+            raise ValueError(f"an output takes no {given[0]}")
+        if self.fill in ("normal", "uniform", "softmax_rows") and self.seed is None:
+            raise ValueError(f"fill = {self.fill!r} needs a seed, so that every run has the same data")
+        return self
+
+    @property
+    def element(self) -> DType:
+        """The dtype."""
+        return dtype(self.dtype)
+
+
+class QueueSpec(_Model):
+    """Buffers of a queue; 2 is double buffering."""
+
+    num: int = Field(ge=1, le=64)
+
+
+class MachineSpec(_Model):
+    """How to simulate."""
+
+    engine: str = "reference"
+    l2: Literal["model", "hit", "miss"] = "model"
+    half_overflow: Literal["inf_nan", "saturate"] | None = None
+
+
+class PlatformSpec(_Model):
+    """A part that is in no list."""
+
+    aic_cores: int
+    aiv_cores: int
+    ub_bytes: int = 196608
+    l1_bytes: int = 524288
+    l2_bytes: int = 201326592
+    clock_mhz: int = 1850
+
+
+class Range(_Model):
+    """A number must lie in here."""
+
+    min: float | None = None
+    max: float | None = None
+
+
+class ValueSpec(_Model):
+    """What an output must be close to."""
+
+    reference: str | None = None
+    """"operator" (the operator's float64 reference) or "my_reference.py:function"."""
+    file: str | None = None
+    key: str | None = None
+    bound: Literal["operator"] | None = None
+    """"operator": the elementwise error bound that comes with the operator's reference."""
+    rtol: float = 0.0
+    atol: float = 0.0
+
+
+class ExpectSpec(_Model):
+    """What makes the run a success; anything given here sets the exit code."""
+
+    us: Range | None = None
+    cycles: Range | None = None
+    peak_ub_bytes: Range | None = None
+    overlap: dict[str, Range] = Field(default_factory=dict)
+    findings: list[str] | None = None
+    """Exactly these codes, in any order and number; [] for none. Left out: not looked at."""
+    values: dict[str, ValueSpec] = Field(default_factory=dict)
+
+
+class Scenario(_Model):
+    """One scenario, resolved."""
+
+    schema_: Literal[1] = Field(alias="schema")
+    name: str
+    description: str = ""
+    device: str | None = None
+    platform: PlatformSpec | None = None
+    operator: str | None = None
+    kernel: str | None = None
+    block_dim: int | None = Field(default=None, ge=1)
+    tiling: dict[str, Any] = Field(default_factory=dict)
+    queues: dict[str, QueueSpec] = Field(default_factory=dict)
+    tensors: dict[str, TensorSpec]
+    machine: MachineSpec = MachineSpec()
+    expect: ExpectSpec = ExpectSpec()
+    folder: Path = Field(default=Path(), exclude=True)
+    """Where relative file names start; not part of the resolved file."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Scenario":
+        if (self.device is None) == (self.platform is None):
+            raise ValueError("give exactly one of device and [platform]")
+        if (self.operator is None) == (self.kernel is None):
+            raise ValueError("give exactly one of operator and kernel")
+        return self
+
+    def load_device(self) -> Device:
+        """Return the device."""
+        if self.platform is not None:
+            return load_device(Platform(**self.platform.model_dump()))
+        assert self.device is not None
+        return load_device(self.device)
+
+    def find_operator(self) -> Operator | None:
+        """Return the shipped operator, or None for a kernel of the user's own."""
+        return None if self.operator is None else find_operator(self.operator)
+
+    def resolved(self) -> dict[str, Any]:
+        """Return the scenario as plain values that can be written and read again."""
+        return self.model_dump(by_alias=True, exclude_none=True, mode="json")
+
+
+def shipped(kind: Literal["scenarios", "tilings"], name: str) -> Path | None:
+    """Return a file that comes with the package (or stands beside it in the repository), by name, or None."""
+    file_name = name if name.endswith(".toml") else f"{name}.toml"
+    package = Path(str(resources.files("ascendsim")))
+    for folder in (package / "data" / kind, package.parent / kind):
+        if (folder / file_name).is_file():
+            return folder / file_name
+    return None
+
+
+def load_scenario(path: str | Path, changes: Mapping[str, Any] | None = None) -> Scenario:
+    """Read a scenario file, or a shipped one by name, and apply changes such as {"tiling.tile_m": 32}.
+
+    Raises:
+        InputError: names file, key, what is wrong and what would be right.
+    """
+    file = _find(path)
+    raw = _read(file)
+    _check_schema(raw, file)
+    raw.setdefault("name", file.stem)
+    _inline_tiling(raw, file)
+    _fill_defaults(raw)
+    for key, value in (changes or {}).items():
+        _apply(raw, key, value, file)
+    try:
+        scenario = Scenario.model_validate({**raw, "folder": file.parent})
+        operator = scenario.find_operator()
+        if operator is not None:
+            tiling = operator.tiling_model.model_validate(scenario.tiling)
+            scenario = scenario.model_copy(update={"tiling": tiling.model_dump(exclude_none=True)})
+    except ValidationError as error:
+        raise InputError(f"{file}: {_with_nearest(error)}") from None
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
+    _check_names(scenario, file)
+    return scenario
+
+
+def _find(path: str | Path) -> Path:
+    file = Path(path)
+    if file.is_file():
+        return file
+    named = shipped("scenarios", str(path)) if file.parent == Path() else None
+    if named is None:
+        raise InputError(f"{path}: no such scenario file")
+    return named
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{file}: not valid TOML: {error}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{file}: not a text file in UTF-8") from None
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
+
+
+def _check_schema(raw: dict[str, Any], file: Path) -> None:
+    schema = raw.get("schema")
+    if schema is None:
+        raise InputError(f"{file}: schema is missing; start the file with schema = {SCHEMA}")
+    if not isinstance(schema, int) or schema < 1:
+        raise InputError(f"{file}: schema = {schema!r}; this version reads schema {SCHEMA}")
+    if schema > SCHEMA:
+        raise InputError(
+            f"{file}: schema = {schema} is newer than this version of ascendsim, which reads up to {SCHEMA}; upgrade"
+        )
+
+
+def _inline_tiling(raw: dict[str, Any], file: Path) -> None:
+    """Replace `tiling = "NAME"` by the tables of that tiling file; queues of the scenario win."""
+    name = raw.get("tiling")
+    if not isinstance(name, str):
+        return
+    path = file.parent / name
+    found = path if path.is_file() else shipped("tilings", name)
+    if found is None:
+        raise InputError(f"{file}: tiling = {name!r}: no such file beside the scenario, and no shipped tiling")
+    tiling = _read(found)
+    _check_schema(tiling, found)
+    unknown = set(tiling) - {"schema", "operator", "description", "tiling", "queues"}
+    if unknown:
+        raise InputError(f"{found}: unknown key {sorted(unknown)[0]}; a tiling has operator, tiling and queues")
+    if tiling.get("operator") != raw.get("operator"):
+        got, want = tiling.get("operator"), raw.get("operator")
+        raise InputError(f"{file}: tiling {found.name} is for operator {got!r}, the scenario runs {want!r}")
+    raw["tiling"] = tiling.get("tiling", {})
+    raw["queues"] = tiling.get("queues", {}) | raw.get("queues", {})
+
+
+def _fill_defaults(raw: dict[str, Any]) -> None:
+    """Name an operator's queues with their defaults, so that --set can change them."""
+    operator = OPERATORS.get(raw.get("operator", ""))
+    if operator is None:
+        return
+    queues = raw.setdefault("queues", {})
+    if isinstance(queues, dict):
+        for name, num in operator.queues.items():
+            queues.setdefault(name, {}).setdefault("num", num)
+
+
+def _apply(raw: dict[str, Any], key: str, value: Any, file: Path) -> None:
+    """Set one dotted key. It must exist in the file, or be one that the schema knows."""
+    parts = key.split(".")
+    known = _known_keys(raw)
+    if key not in known:
+        near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)
+        raise InputError(f"{file}: --set {key}: unknown key; the nearest is {near[0]}")
+    table = raw
+    for part in parts[:-1]:
+        table = table.setdefault(part, {})
+    table[parts[-1]] = value
+
+
+def _known_keys(raw: dict[str, Any]) -> list[str]:
+    """Dotted keys of all leaves of the file, and of those that may be added."""
+    keys = set(_leaves(raw, ""))
+    keys |= {"device", "block_dim", "name", "description"}
+    keys |= {f"machine.{field}" for field in MachineSpec.model_fields}
+    operator = OPERATORS.get(raw.get("operator", ""))
+    if operator is not None:
+        keys |= {f"tiling.{field}" for field in operator.tiling_model.model_fields}
+    for name in raw.get("tensors", {}):
+        keys |= {f"tensors.{name}.{field}" for field in TensorSpec.model_fields}
+    return sorted(keys)
+
+
+def _leaves(tree: dict[str, Any], path: str) -> list[str]:
+    found = []
+    for name, value in tree.items():
+        here = f"{path}{name}"
+        found += _leaves(value, f"{here}.") if isinstance(value, dict) else [here]
+    return found
+
+
+_MODELS: dict[str, type[BaseModel]] = {
+    "": Scenario,
+    "machine": MachineSpec,
+    "expect": ExpectSpec,
+    "platform": PlatformSpec,
+    "tensors": TensorSpec,
+    "queues": QueueSpec,
+}
+
+
+def _with_nearest(error: ValidationError) -> str:
+    """Describe what pydantic refused; an unknown key gets the nearest known one."""
+    lines = [describe_validation(error)]
+    for e in error.errors():
+        if e["type"] == "extra_forbidden":
+            name = str(e["loc"][-1])
+            near = difflib.get_close_matches(name, _siblings(e["loc"]), n=1, cutoff=0.4)
+            if near:
+                lines.append(f"did you mean {near[0]}?")
+    return " ".join(lines)
+
+
+def _siblings(loc: tuple[int | str, ...]) -> list[str]:
+    model = _MODELS.get(str(loc[0]) if len(loc) > 1 else "", Scenario)
+    names = [f.alias or n for n, f in model.model_fields.items()]
+    return names + [f for op in OPERATORS.values() for f in op.tiling_model.model_fields]
+
+
+def _check_names(scenario: Scenario, file: Path) -> None:
+    """Tensors and queues are those that the operator knows."""
+    operator = scenario.find_operator()
+    if operator is None:
+        return
+    for what, given, wanted in (
+        ("tensors", list(scenario.tensors), list(operator.tensors)),
+        ("queues", list(scenario.queues), list(operator.queues)),
+    ):
+        for name in given:
+            if name not in wanted:
+                near = difflib.get_close_matches(name, wanted, n=1, cutoff=0.0)[0]
+                raise InputError(
+                    f"{file}: {what}.{name}: operator {operator.name} has {', '.join(wanted)}; the nearest is {near}"
+                )
+        missing = [name for name in wanted if name not in given]
+        if missing:
+            raise InputError(f"{file}: {what}.{missing[0]} is missing; operator {operator.name} needs it")

@@ -1,0 +1,137 @@
+"""The field's own words as enums: pipes, buffers, positions, events, modes. Imports nothing of this package.
+
+Spelling follows AscendC (asc-devkit docs, appendix "API pipe types" and the data-structure pages).
+"""
+
+from enum import Enum, IntEnum
+
+
+class Pipe(IntEnum):
+    """An instruction queue of an AI Core. Each runs in order; pipes meet through flags and barriers only."""
+
+    S = 0
+    V = 1
+    M = 2
+    MTE1 = 3
+    MTE2 = 4
+    MTE3 = 5
+    FIX = 6
+    ALL = 7
+    """Only as an argument of PipeBarrier."""
+
+
+class Buffer(IntEnum):
+    """A physical memory. A TPosition is a role; a Buffer is a place."""
+
+    GM = 0
+    UB = 1
+    L1 = 2
+    L0A = 3
+    L0B = 4
+    L0C = 5
+    BT = 6
+    FB = 7
+
+
+class TPosition(Enum):
+    """Logical position of a tensor. On 2201 the three VEC positions are one address space in UB."""
+
+    GM = "GM"
+    VECIN = "VECIN"
+    VECCALC = "VECCALC"
+    VECOUT = "VECOUT"
+
+    @property
+    def buffer(self) -> Buffer:
+        """The physical buffer behind this position (asc-devkit docs, general constraints, table 1)."""
+        return Buffer.GM if self is TPosition.GM else Buffer.UB
+
+
+class HardEvent(IntEnum):
+    """A flag pair `source_destination` that an AIV of arch 2201 can use (asc-devkit, SetFlag/WaitFlag page)."""
+
+    MTE2_V = 0
+    V_MTE2 = 1
+    MTE3_V = 2
+    V_MTE3 = 3
+    V_V = 4
+    MTE3_MTE2 = 5
+    MTE2_MTE3 = 6
+    S_V = 7
+    V_S = 8
+    S_MTE2 = 9
+    MTE2_S = 10
+    S_MTE3 = 11
+    MTE3_S = 12
+
+    @property
+    def src(self) -> Pipe:
+        """The pipe that sets the flag."""
+        return Pipe[self.name.split("_")[0]]
+
+    @property
+    def dst(self) -> Pipe:
+        """The pipe that waits for the flag."""
+        return Pipe[self.name.split("_")[1]]
+
+
+class RoundMode(IntEnum):
+    """Rounding of Cast (asc-devkit, precision_conversion page)."""
+
+    CAST_NONE = 0
+    """RINT where precision is lost, exact otherwise."""
+    CAST_RINT = 1
+    """To nearest, ties to even."""
+    CAST_FLOOR = 2
+    CAST_CEIL = 3
+    CAST_ROUND = 4
+    """To nearest, ties away from zero."""
+    CAST_TRUNC = 5
+    CAST_ODD = 6
+    """The last kept bit becomes 1 when anything was dropped (von Neumann rounding)."""
+
+
+class MaskMode(IntEnum):
+    """How the vector mask is read: a bit per lane of a repeat, or a count of elements of the whole instruction."""
+
+    NORMAL = 0
+    COUNTER = 1
+
+    @property
+    def log_name(self) -> str:
+        """Spelling used in instruction logs."""
+        return "norm" if self is MaskMode.NORMAL else "count"
+
+
+class HalfOverflow(Enum):
+    """What a half or bfloat16 result beyond the largest finite value becomes (CTRL bit 48)."""
+
+    INF_NAN = "inf_nan"
+    """Infinities and NaN are kept."""
+    SATURATE = "saturate"
+    """Infinity becomes the largest finite value, NaN becomes 0."""
+
+
+DATABLOCK_BYTES = 32
+"""A datablock, the unit of UB addresses and strides."""
+
+REPEAT_BYTES = 256
+"""One repeat of a vector instruction: 8 datablocks."""
+
+DATABLOCKS_PER_REPEAT = 8
+
+MAX_REPEAT_TIMES = 255
+"""The repeat field has 8 bits (asc-devkit docs, high-dimension splitting page)."""
+
+FULL_MASK = (1 << 64) - 1
+"""All lanes of one 64-bit mask word."""
+
+
+def ceil_div(a: int, b: int) -> int:
+    """Return a / b rounded up, for b > 0."""
+    return -(-a // b)
+
+
+def align_up(n: int, unit: int) -> int:
+    """Return the smallest multiple of `unit` that is at least `n`."""
+    return ceil_div(n, unit) * unit

@@ -1,0 +1,331 @@
+"""TPipe, TQue and TBuf: how Ascend C hands out UB and which events its queues issue.
+
+Rules from the asc-devkit docs, resource-management pages (TPipe, TQue, TBuf, InitBuffer), as data of the device where
+they are numbers. A buffer of a queue goes FREE, OCCUPIED (AllocTensor), ENQUEUED (EnQue), DEQUEUED (DeQue), FREE
+(FreeTensor). EnQue sets the forward flag and DeQue waits for it; FreeTensor sets the backward flag and the AllocTensor
+that gets this buffer again waits for it.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from ascendsim.device import Device
+from ascendsim.dtypes import DType, dtype
+from ascendsim.errors import Rejected, Rule
+from ascendsim.isa.instruction import Reason
+from ascendsim.isa.sync import FlagCall
+from ascendsim.memory import LocalTensor
+from ascendsim.terms import DATABLOCK_BYTES, HardEvent, TPosition, align_up
+
+_TQUE = "asc-devkit docs, TQue pages; kernel_tquebind"
+
+QUE_STATE = Rule(
+    "E-QUE-STATE",
+    "queue {que}: {op} of a buffer that is {got}, must be {wanted}",
+    "follow AllocTensor, EnQue, DeQue, FreeTensor for each buffer",
+    _TQUE,
+)
+QUE_DEPTH = Rule(
+    "E-QUE-DEPTH",
+    "queue {que}: {got} EnQue without a DeQue, its depth is {wanted}",
+    "raise the depth, or DeQue earlier",
+    _TQUE,
+)
+QUE_EMPTY = Rule("E-QUE-EMPTY", "queue {que}: DeQue on an empty queue", "EnQue a tensor first", _TQUE)
+QUE_LEAK = Rule(
+    "E-QUE-LEAK",
+    "queue {que}: AllocTensor finds none of its {wanted} buffers free ({got}); the hardware would spin forever",
+    "FreeTensor on every path, or initialise the queue with more buffers",
+    _TQUE,
+)
+SYNC_EXHAUST = Rule(
+    "E-SYNC-EXHAUST",
+    "{got} event ids of {operand} are in use, the device has {wanted}",
+    "release events earlier, or use fewer queue buffers",
+    "asc-devkit docs, AllocEventID page",
+)
+CAP_QUE = Rule(
+    "E-CAP-QUE",
+    "{got} queue buffers on {operand}, at most {wanted}",
+    "merge queues or use one buffer each",
+    "asc-devkit docs, TQue page",
+)
+CAP_BUF = Rule(
+    "E-CAP-BUF",
+    "{got} buffers in one kernel, at most {wanted}",
+    "merge TBufs",
+    "asc-devkit docs, InitBuffer page",
+)
+BUF_NOINIT = Rule(
+    "E-BUF-NOINIT",
+    "{operand}: used before InitBuffer",
+    "call pipe.init_buffer first",
+    "asc-tools, npu-check ErrorBuffer0",
+)
+BUF_OFFSET = Rule(
+    "E-BUF-OFFSET",
+    "TBuf {operand}: a view of {got} B does not fit, the buffer has {wanted} B",
+    "ask for less, or initialise it larger",
+    "asc-devkit docs, TBuf page",
+)
+BUF_LENGTH = Rule(
+    "E-BUF-LENGTH",
+    "InitBuffer {operand}: length {got} B must be positive and num 1..64",
+    "give a positive length and 1..64 buffers",
+    "asc-devkit docs, InitBuffer page",
+)
+BUF_POPSTACK = Rule(
+    "E-BUF-POPSTACK",
+    "no framework temp left: queues end at {got}, the temp area ends at {wanted}",
+    "make the queues smaller, or pass a shared temp buffer",
+    "asc-devkit docs, PopStackBuffer page",
+)
+PIPE_MULTI = Rule("E-PIPE-MULTI", "a second TPipe is alive", "use one TPipe in a kernel", "asc-devkit, kernel_tpipe")
+MEM_LEAK = Rule(
+    "E-MEM-LEAK",
+    "queue {operand}: a buffer is {got} when the kernel ends",
+    "FreeTensor what AllocTensor or DeQue gave",
+    "asc-tools, npu-check ErrorLeak",
+)
+
+
+class State(Enum):
+    """Life of a queue buffer."""
+
+    FREE = "FREE"
+    OCCUPIED = "OCCUPIED"
+    ENQUEUED = "ENQUEUED"
+    DEQUEUED = "DEQUEUED"
+
+
+_ROUTES = {
+    TPosition.VECIN: (HardEvent.MTE2_V, HardEvent.V_MTE2),
+    TPosition.VECOUT: (HardEvent.V_MTE3, HardEvent.MTE3_V),
+}
+"""(forward, backward) flags of a queue on each position."""
+
+
+class Core(Protocol):
+    """The side of AiCore that queues use."""
+
+    device: Device
+    ques: "list[TQue | TBuf]"
+
+    @property
+    def set_flag(self) -> FlagCall:
+        """SetFlag."""
+
+    @property
+    def wait_flag(self) -> FlagCall:
+        """WaitFlag."""
+
+    def alloc_event_id(self, event: HardEvent) -> int:
+        """Take the lowest free id."""
+
+    def release_event_id(self, event: HardEvent, event_id: int) -> None:
+        """Give an id back."""
+
+    def report(self, rule: Rule, *, operand: str = "", got: object = "", wanted: object = "", **fill: object) -> None:
+        """Note a finding at the kernel line."""
+
+    def reject(
+        self, rule: Rule, *, operand: str = "", got: object = "", wanted: object = "", **fill: object
+    ) -> Rejected:
+        """Note a finding and return the exception that ends the recording."""
+
+    def fail(self, message: str) -> Exception:
+        """Return a KernelError with the kernel line in front."""
+
+
+QueState = tuple[tuple[State, ...], tuple[int, ...], tuple[tuple[int, int], ...], int]
+
+
+@dataclass(eq=False)
+class _Buffers:
+    """What TQue and TBuf share: a name, a place in UB, equality by declaration (so tiles recognise them)."""
+
+    asc: Core = field(repr=False)
+    position: TPosition
+    name: str
+    index: int
+    address_bytes: int = -1
+    buffer_bytes: int = 0
+    num: int = 0
+
+    def _identity(self) -> tuple[object, ...]:
+        return (type(self).__name__, self.index, self.name, self.position, self.address_bytes, self.buffer_bytes, self.num)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Buffers) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def _tensor(self, slot: int, element: DType | str) -> LocalTensor:
+        at = self.address_bytes + slot * self.buffer_bytes
+        name = self.name if self.num == 1 else f"{self.name}[{slot}]"
+        return LocalTensor(name, self.position, dtype(element), at, self.buffer_bytes, que=self.index)
+
+    def _need_init(self) -> None:
+        if self.address_bytes < 0:
+            raise self.asc.reject(BUF_NOINIT, operand=self.name)
+
+
+@dataclass(eq=False)
+class TBuf(_Buffers):
+    """One buffer that never enters a queue and carries no event."""
+
+    def get(self, element: DType | str, count: int | None = None) -> LocalTensor:
+        """Return the buffer as a tensor of `element`; `count` elements must fit if given."""
+        self._need_init()
+        if count is not None and count * dtype(element).bytes > self.buffer_bytes:
+            got = count * dtype(element).bytes
+            self.asc.report(BUF_OFFSET, operand=self.name, got=got, wanted=self.buffer_bytes)
+        return self._tensor(0, element)
+
+
+@dataclass(eq=False)
+class TQue(_Buffers):
+    """A queue of `num` buffers between two pipes; `depth` is how many may wait in it."""
+
+    depth: int = 1
+
+    def __post_init__(self) -> None:
+        self._states: list[State] = []
+        self._backward: list[int] = []
+        self._fifo: list[tuple[int, int]] = []
+        self._next = 0
+
+    def attach(self) -> None:
+        """Start the state machine once InitBuffer has given buffers."""
+        self._states = [State.FREE] * self.num
+        self._backward = [-1] * self.num
+
+    @property
+    def _events(self) -> tuple[HardEvent, HardEvent]:
+        return _ROUTES[self.position]
+
+    def alloc_tensor(self, element: DType | str) -> LocalTensor:
+        """Take the next free buffer; waits for its backward flag if one is pending."""
+        self._need_init()
+        slot = self._free_slot()
+        if self._backward[slot] >= 0:
+            event = self._events[1]
+            self.asc.wait_flag(event, self._backward[slot], que=self.index, reason=Reason.BUFFER)
+            self.asc.release_event_id(event, self._backward[slot])
+            self._backward[slot] = -1
+        self._states[slot] = State.OCCUPIED
+        self._next = (slot + 1) % self.num
+        return self._tensor(slot, element)
+
+    def _free_slot(self) -> int:
+        for i in range(self.num):
+            slot = (self._next + i) % self.num
+            if self._states[slot] is State.FREE:
+                return slot
+        states = ", ".join(s.value for s in self._states)
+        raise self.asc.reject(QUE_LEAK, operand=self.name, got=states, wanted=self.num, que=self.name)
+
+    def enque(self, tensor: LocalTensor) -> None:
+        """Put a tensor into the queue and set the forward flag."""
+        slot = self._slot_of(tensor, "EnQue", (State.OCCUPIED, State.DEQUEUED))
+        if len(self._fifo) >= self.depth:
+            got = len(self._fifo) + 1
+            self.asc.report(QUE_DEPTH, operand=self.name, got=got, wanted=self.depth, que=self.name)
+        event = self._events[0]
+        event_id = self.asc.alloc_event_id(event)
+        self.asc.set_flag(event, event_id, que=self.index)
+        self._fifo.append((slot, event_id))
+        self._states[slot] = State.ENQUEUED
+
+    def deque(self, element: DType | str) -> LocalTensor:
+        """Take the oldest tensor out of the queue and wait for its forward flag."""
+        self._need_init()
+        if not self._fifo:
+            raise self.asc.reject(QUE_EMPTY, operand=self.name, que=self.name)
+        slot, event_id = self._fifo.pop(0)
+        event = self._events[0]
+        self.asc.wait_flag(event, event_id, que=self.index)
+        self.asc.release_event_id(event, event_id)
+        self._states[slot] = State.DEQUEUED
+        return self._tensor(slot, element)
+
+    def free_tensor(self, tensor: LocalTensor) -> None:
+        """Give a buffer back and set its backward flag."""
+        slot = self._slot_of(tensor, "FreeTensor", (State.OCCUPIED, State.ENQUEUED, State.DEQUEUED))
+        event = self._events[1]
+        event_id = self.asc.alloc_event_id(event)
+        self.asc.set_flag(event, event_id, que=self.index)
+        self._backward[slot] = event_id
+        self._states[slot] = State.FREE
+
+    def free_all_event(self) -> None:
+        """Wait for the backward flags that are still pending, as TPipe does when the kernel ends."""
+        for slot, event_id in enumerate(self._backward):
+            if event_id >= 0:
+                event = self._events[1]
+                self.asc.wait_flag(event, event_id, que=self.index, reason=Reason.DATA)
+                self.asc.release_event_id(event, event_id)
+                self._backward[slot] = -1
+        for state in self._states:
+            if state is not State.FREE:
+                self.asc.report(MEM_LEAK, operand=self.name, got=state.value)
+
+    def _slot_of(self, tensor: LocalTensor, op: str, allowed: tuple[State, ...]) -> int:
+        if tensor.que != self.index:
+            raise self.asc.fail(f"{op}: tensor {tensor.name} does not belong to queue {self.name}")
+        slot = (tensor.address_bytes - self.address_bytes) // self.buffer_bytes
+        if self._states[slot] not in allowed:
+            wanted = " or ".join(s.value for s in allowed)
+            got = self._states[slot].value
+            raise self.asc.reject(QUE_STATE, operand=self.name, got=got, wanted=wanted, que=self.name, op=op)
+        return slot
+
+    @property
+    def state(self) -> QueState:
+        """Everything that later calls depend on."""
+        return (tuple(self._states), tuple(self._backward), tuple(self._fifo), self._next)
+
+    @state.setter
+    def state(self, state: QueState) -> None:
+        states, backward, fifo, self._next = state
+        self._states, self._backward, self._fifo = list(states), list(backward), list(fifo)
+
+
+class TPipe:
+    """Hands out UB from address 0 upward, in declaration order."""
+
+    def __init__(self, asc: Core) -> None:
+        self.asc = asc
+        self.end_bytes = 0
+
+    def init_buffer(self, que: TQue | TBuf, num: int, length_bytes: int) -> None:
+        """Give a queue `num` buffers (a TBuf: 1) of `length_bytes` each, rounded up to 32 B."""
+        if length_bytes <= 0 or not 1 <= num <= 64 or (isinstance(que, TBuf) and num != 1):
+            raise self.asc.reject(BUF_LENGTH, operand=que.name, got=length_bytes)
+        que.num = num
+        que.buffer_bytes = align_up(length_bytes, DATABLOCK_BYTES)
+        que.address_bytes = self.end_bytes
+        self.end_bytes += que.buffer_bytes * num
+        if isinstance(que, TQue):
+            que.attach()
+        self._check_counts(que)
+
+    def _check_counts(self, que: TQue | TBuf) -> None:
+        sync = self.asc.device.sync
+        ques = [q for q in self.asc.ques if q.address_bytes >= 0]
+        total = sum(q.num for q in ques)
+        if total > sync.max_buffers.value:
+            self.asc.report(CAP_BUF, got=total, wanted=sync.max_buffers.value)
+        same = sum(q.num for q in ques if isinstance(q, TQue) and q.position is que.position)
+        if isinstance(que, TQue) and same > sync.queue_buffers_per_position.value:
+            wanted = sync.queue_buffers_per_position.value
+            self.asc.report(CAP_QUE, operand=que.position.value, got=same, wanted=wanted)
+
+    def pop_stack_buffer(self, element: DType | str) -> LocalTensor:
+        """Return everything between the last queue and the end of the framework's temp area (PopStackBuffer)."""
+        end = self.asc.device.ub.pop_stack_end_bytes.value
+        if self.end_bytes >= end:
+            raise self.asc.reject(BUF_POPSTACK, operand="framework temp", got=self.end_bytes, wanted=end)
+        return LocalTensor("framework_tmp", TPosition.VECCALC, dtype(element), self.end_bytes, end - self.end_bytes)
