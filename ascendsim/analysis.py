@@ -1,8 +1,8 @@
-"""What a timeline means: how busy each pipe was, what it waited for, where the cycles of each step went, what lived in UB.
+"""What a timeline means: how busy each pipe was, what it waited for, where the cycles went, what lived in UB.
 
-Pure functions of a program and its timeline. A pipe is *busy* while one of its instructions or transfers is between start
-and completion, *stalled* while it holds a row that waits for a flag, a buffer or a barrier, *idle* otherwise; the three
-add up to the makespan.
+Pure functions of a program and its timeline. A pipe is *busy* while one of its instructions or transfers is between
+start and completion, *stalled* while it holds a row that waits for a flag, a buffer or a barrier, *idle* otherwise; the
+three add up to the makespan.
 """
 
 from collections import Counter, defaultdict
@@ -83,11 +83,11 @@ class Rows:
 
     def row(self, number: int) -> Row:
         """The instruction of a timeline row."""
-        return self.program.templates[self._template[number]].rows[self.timeline["row"][number]]
+        return self.program.templates[int(self._template[number])].rows[int(self.timeline["row"][number])]
 
     def tensors(self, number: int) -> tuple[TensorRef, ...]:
         """Tensors of the template that a timeline row belongs to."""
-        return self.program.templates[self._template[number]].tensors
+        return self.program.templates[int(self._template[number])].tensors
 
     def line(self, number: int) -> str:
         """Source line of a timeline row."""
@@ -206,7 +206,7 @@ def _waited_name(rows: Rows, number: int, row: Row, wait: Wait) -> str:
 
 
 def step_cycles(program: Program, timeline: Timeline) -> dict[str, int]:
-    """Cycles of each marked step, over all cores: each row counts until the next on its pipe starts, or it is complete."""
+    """Cycles of each marked step, over all cores. A row counts until the next on its pipe starts, or it is complete."""
     if not len(timeline):
         return {}
     rows = Rows(program, timeline)

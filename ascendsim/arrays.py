@@ -135,7 +135,5 @@ def _load_bin(path: Path, want: DType, shape: tuple[int, ...], where: str) -> Ar
     raw = path.read_bytes()
     count = int(np.prod(shape, dtype=np.int64))
     if len(raw) != count * want.bytes:
-        raise InputError(
-            f"{where}: file {path} has {len(raw)} bytes, {want} {list(shape)} needs {count * want.bytes}"
-        )
+        raise InputError(f"{where}: file {path} has {len(raw)} bytes, {want} {list(shape)} needs {count * want.bytes}")
     return np.frombuffer(raw, want.numpy).reshape(shape).copy()

@@ -1,6 +1,6 @@
 """Cost shapes: from a template's rows and a device's coefficients to the integer columns that engines schedule.
 
-Shapes: `vector` (per repeat, with bank conflicts), `burst` (UB to UB copy), `transfer` (GM), `scalar`, flags and barrier.
+Shapes: `vector` (per repeat, with bank conflicts), `burst` (UB to UB copy), `transfer` (GM), `scalar`, flags, barrier.
 The coefficients live in the device file; none are here.
 """
 
@@ -41,7 +41,9 @@ def template_schedule(template: Template, device: Device) -> TemplateSchedule:
     order = {link.name: i for i, link in enumerate(links_of(device))}
     rows = [_SHAPES[row.op.cost](row, template.tensors, device, order) for row in template.rows]
     columns = {
-        name: np.array([fields.get(name, 0) for fields in rows], np.int64) for name in SCHEDULE_COLUMNS if name != "pipe"
+        name: np.array([fields.get(name, 0) for fields in rows], np.int64)
+        for name in SCHEDULE_COLUMNS
+        if name != "pipe"
     }
     columns["pipe"] = template.columns["pipe"].astype(np.int64)
     return TemplateSchedule(columns)

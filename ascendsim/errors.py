@@ -4,7 +4,7 @@ A user's mistake in a kernel or tiling is a `Finding`; the run goes on as far as
 for input that cannot be read, for a device that does not exist, and for a kernel that cannot be recorded further.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
 
@@ -78,12 +78,12 @@ class Rule:
         got: object = "",
         wanted: object = "",
         hint: str = "",
-        **fill: object,
+        fill: Mapping[str, object] | None = None,
     ) -> Finding:
-        """Return a finding of this rule; `fill` are the {names} of the message."""
+        """Return a finding of this rule; `fill` holds the message's {names} beyond operand, got and wanted."""
         return Finding(
             code=self.code,
-            message=self.message.format(operand=operand, got=got, wanted=wanted, **fill),
+            message=self.message.format(operand=operand, got=got, wanted=wanted, **(fill or {})),
             hint=hint or self.hint,
             where=where,
             operand=operand,

@@ -119,12 +119,12 @@ class _Core:
             if not memory.written[span].all():
                 self._note_unwritten(operand, int((~memory.written[span]).sum()))
             first = start // width
-            return memory.typed(operand.dtype)[first + at.start : first + at.stop]
+            return np.asarray(memory.typed(operand.dtype)[first + at.start : first + at.stop])
         index = at + start // width
         written = memory.written.reshape(-1, width)[index] if start % width == 0 else np.ones(1, np.bool_)
         if not written.all():
             self._note_unwritten(operand, int((~written).sum()))
-        return memory.typed(operand.dtype)[index]
+        return np.asarray(memory.typed(operand.dtype)[index])
 
     def store(self, operand: Operand, at: At, values: Array) -> None:
         """Write elements of an operand."""
@@ -143,28 +143,28 @@ class _Core:
             memory.written[span] = True
         self._log_written(operand, span)
 
-    def copy(self, dst: Operand, dst_at: At, src: Operand, src_at: At) -> None:
+    def copy(self, dst: Operand, dst_at: Array, src: Operand, src_at: Array) -> None:
         """Move bytes; unwritten ones stay unwritten, and are noted when they reach GM."""
         source, s = self._place(src)
         target, d = self._place(dst)
         moved, flags = source.content[src_at + s], source.written[src_at + s]
         target.content[dst_at + d] = moved
         target.written[dst_at + d] = flags
-        self._log_written(dst, np.asarray(dst_at + d))
+        self._log_written(dst, dst_at + d)
         if self._is_gm(dst) and not flags.all():
             self._note_unwritten(src, int((~flags).sum()))
 
-    def fill(self, dst: Operand, at: At, value: Array | None) -> None:
+    def fill(self, dst: Operand, at: Array, value: Array | None) -> None:
         """Write raw bytes, or leave them undefined."""
         target, d = self._place(dst)
         target.content[at + d] = 0xFF if value is None else value
         target.written[at + d] = value is not None
-        self._log_written(dst, np.asarray(at + d))
+        self._log_written(dst, at + d)
 
-    def gm_source(self, operand: Operand, at: At) -> Array:
+    def gm_source(self, operand: Operand, at: Array) -> Array:
         """Return raw bytes of an operand."""
         memory, start = self._place(operand)
-        return memory.content[at + start]
+        return np.asarray(memory.content[at + start])
 
     def register(self, row: Row) -> Array:
         """Return the scalar of a row."""
@@ -191,7 +191,7 @@ class _Core:
         role = next(r for r, o in row.operands if o is operand)
         tensor = self.item.template.tensors[operand.tensor].name
         where = f"{row.op.api} ({self.program.lines[row.line]})"
-        finding = UNINIT.finding(where, operand=role, got=count, wanted=0, api=row.op.api, tensor=tensor)
+        finding = UNINIT.finding(where, operand=role, got=count, wanted=0, fill={"api": row.op.api, "tensor": tensor})
         self.findings.setdefault((where, role, tensor), finding)
 
     def _log_written(self, operand: Operand, span: Array | None) -> None:
@@ -363,5 +363,3 @@ def _numbered(log: dict[int, dict[str, str]]) -> tuple[dict[str, str], ...]:
 def dtype_array(memory: Bytes, dtype: DType, shape: tuple[int, ...]) -> Array:
     """Return a memory's content as an array."""
     return memory.content.view(dtype.numpy).reshape(shape)
-
-

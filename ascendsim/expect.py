@@ -50,7 +50,9 @@ def _judged(result: RunResult, scenario: Scenario, inputs: Mapping[str, Array]) 
 
 def _in_range(what: str, limits: Range, got: float) -> Expectation:
     low, high = limits.min, limits.max
-    wanted = " and ".join(t for t in (f">= {low:g}" if low is not None else "", f"<= {high:g}" if high is not None else "") if t)
+    wanted = " and ".join(
+        t for t in (f">= {low:g}" if low is not None else "", f"<= {high:g}" if high is not None else "") if t
+    )
     met = (low is None or got >= low) and (high is None or got <= high)
     return Expectation(what, wanted or "anything", f"{got:g}", met)
 
@@ -78,7 +80,9 @@ def _compare(name: str, got: Array, want: Array, allowed: Array) -> Expectation:
     wanted = f"within tolerance of the reference, {want.size} values"
     if not bad.any():
         used = np.divide(off, allowed, out=np.zeros_like(off), where=~same & (allowed > 0))
-        return Expectation(f"values of {name}", wanted, f"all within, at most {used.max(initial=0):.1%} of it used", met=True)
+        return Expectation(
+            f"values of {name}", wanted, f"all within, at most {used.max(initial=0):.1%} of it used", met=True
+        )
     first = tuple(int(i) for i in np.argwhere(bad)[0])
     text = f"{int(bad.sum())} outside, first at {list(first)}: {got[first]:.9g}, reference {want[first]:.9g}"
     return Expectation(f"values of {name}", wanted, text, met=False)

@@ -23,7 +23,7 @@ def make_fill(spec: TensorSpec, where: str) -> Array:
         InputError: the spec has no fill.
     """
     shape = tuple(spec.shape)
-    random = np.random.RandomState(spec.seed)  # noqa: NPY002 - the frozen streams
+    random = np.random.RandomState(spec.seed)
     match spec.fill:
         case "normal":
             wide = random.standard_normal(shape) * spec.scale

@@ -91,12 +91,12 @@ def run(
     engine_name = engine or ready.scenario.machine.engine
     check_engine_name(engine_name, tuple(ENGINES))
     program, findings = _record_and_check(ready)
-    _stop_on_errors(findings, despite_findings)
+    stop_on_errors(findings, despite_findings)
     gm = tuple(_gm_bytes(g, ready.inputs) for g in ready.gm)
     mode = ready.scenario.machine.half_overflow
     execution = execute(program, ready.device, gm, overflow=None if mode is None else HalfOverflow(mode))
     findings += execution.findings
-    _stop_on_errors(execution.findings, despite_findings)
+    stop_on_errors(execution.findings, despite_findings)
     timeline = schedule(program, ready.device, engine_name, ready.scenario.machine.l2, progress)
     outputs = _outputs(ready, gm)
     findings += tuple(f for n, a in outputs.items() for f in _non_finite(f"output {n}", a))
@@ -106,7 +106,7 @@ def run(
         program=program,
         timeline=timeline,
         outputs=outputs,
-        findings=_ordered(findings),
+        findings=in_order(findings),
         scenario=ready.scenario.resolved(),
         despite_findings=despite_findings and any(f.severity is Severity.ERROR for f in findings),
     )
@@ -120,7 +120,7 @@ def check(
 ) -> tuple[Finding, ...]:
     """Record a scenario and return what the rules find, without computing values or time."""
     _, findings = _record_and_check(_prepare(_loaded(scenario, set), with_data=False))
-    return _ordered(findings)
+    return in_order(findings)
 
 
 def _loaded(scenario: str | Path | Scenario, changes: Mapping[str, Any] | None) -> Scenario:
@@ -207,19 +207,20 @@ def _non_finite(what: str, array: Array) -> tuple[Finding, ...]:
     if count == 0:
         return ()
     first = [int(i) for i in np.argwhere(bad)[0]]
-    return (NUM_NAN.finding(what, operand=what, got=count, wanted=0, first=first),)
+    return (NUM_NAN.finding(what, operand=what, got=count, wanted=0, fill={"first": first}),)
 
 
-def _stop_on_errors(findings: tuple[Finding, ...], despite_findings: bool) -> None:
+def stop_on_errors(findings: tuple[Finding, ...], despite_findings: bool) -> None:
+    """Raise Rejected for findings of severity E, unless they are to be ignored and leave execution with a meaning."""
     errors = [f for f in findings if f.severity is Severity.ERROR]
     if not errors:
         return
     undefined = [f for f in errors if f.code in UNDEFINED or f.code.startswith(("E-QUE", "E-BUF", "E-SYNC-EXHAUST"))]
     if not despite_findings or undefined:
-        raise Rejected(_ordered(findings))
+        raise Rejected(in_order(findings))
 
 
-def _ordered(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def in_order(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Errors first, then warnings, then advice; otherwise as found."""
     rank = {severity: i for i, severity in enumerate(Severity)}
     return tuple(sorted(findings, key=lambda f: rank[f.severity]))

@@ -61,7 +61,9 @@ def _softmax_grad_host(
     if dtype not in (HALF, FLOAT):
         raise InputError(f"tensors.src: dtype {dtype}; softmax_grad supports half and float")
     if (shape, dtype) != (grad_shape, grad_dtype):
-        raise InputError(f"tensors.grad is {grad_dtype} {list(grad_shape)}, tensors.src {dtype} {list(shape)}: must be equal")
+        raise InputError(
+            f"tensors.grad is {grad_dtype} {list(grad_shape)}, tensors.src {dtype} {list(shape)}: must be equal"
+        )
     if len(shape) < 1 or 0 in shape:
         raise InputError(f"tensors.src: shape {list(shape)} has no elements")
     k = shape[-1]

@@ -107,7 +107,9 @@ def _decode(c: Columns, i: int) -> Row:
     return Row(
         op,
         Pipe(int(c["pipe"][i])),
-        *operands,
+        operands[0],
+        operands[1],
+        operands[2],
         params=tuple(int(p) for p in c["params"][i, : len(op.params)]),
         mask_mode=MaskMode(int(c["mask_mode"][i])),
         mask_hi=int(c["mask_hi"][i]),
@@ -202,6 +204,7 @@ class Program:
 
 
 # ---- files ------------------------------------------------------------------------------------------------------
+
 
 def to_arrays(program: Program) -> dict[str, NDArray[Any]]:
     """Return a program as named arrays; `from_arrays` is the inverse."""

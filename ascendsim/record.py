@@ -374,13 +374,13 @@ class AiCore(
 
     def report(self, rule: Rule, *, operand: str = "", got: object = "", wanted: object = "", **fill: object) -> None:
         """Note a finding at the kernel line being recorded."""
-        self._builder.note(rule.finding(self._where(), operand=operand, got=got, wanted=wanted, **fill))
+        self._builder.note(rule.finding(self._where(), operand=operand, got=got, wanted=wanted, fill=fill))
 
     def reject(
         self, rule: Rule, *, operand: str = "", got: object = "", wanted: object = "", **fill: object
     ) -> Rejected:
         """Note a finding and return the exception that ends the recording."""
-        finding = rule.finding(self._where(), operand=operand, got=got, wanted=wanted, **fill)
+        finding = rule.finding(self._where(), operand=operand, got=got, wanted=wanted, fill=fill)
         self._builder.note(finding)
         return Rejected([finding])
 
@@ -397,7 +397,9 @@ class AiCore(
         try:
             known = self._builder.tiles.get(key)
         except TypeError as error:
-            raise self.fail(f"@tile {fn.__name__}: an argument cannot be compared ({error}); pass frozen values") from None
+            raise self.fail(
+                f"@tile {fn.__name__}: an argument cannot be compared ({error}); pass frozen values"
+            ) from None
         if known is None:
             known = self._record_tile(fn, arguments, slots)
             self._builder.tiles[key] = known
@@ -410,7 +412,7 @@ class AiCore(
         self, fn: Callable[..., None], arguments: tuple[object, ...], slots: list[tuple[int, int]]
     ) -> _Tile:
         self._segment = _Segment(fn.__name__, is_tile=True, slots=slots)
-        bound = []
+        bound: list[object] = []
         for argument in arguments:
             if isinstance(argument, GlobalTensor):
                 taken = sum(isinstance(b, GlobalTensor) for b in bound)
@@ -432,7 +434,9 @@ class AiCore(
         if isinstance(argument, Register):
             raise self.fail("a scalar read from UB cannot be passed into a @tile; read it inside")
         if not isinstance(argument, Hashable):
-            raise self.fail(f"a @tile argument of type {type(argument).__name__} cannot be compared; pass frozen values")
+            raise self.fail(
+                f"a @tile argument of type {type(argument).__name__} cannot be compared; pass frozen values"
+            )
         return (type(argument).__name__, argument)
 
     def _close_segment(self) -> None:
@@ -487,7 +491,14 @@ def _run_kernel(asc: AiCore, fn: Callable[..., Any], arguments: tuple[object, ..
         raise KernelError(str(error)) from None
 
 
-def tile(fn: Callable[Concatenate[AiCore, P], None]) -> Callable[Concatenate[AiCore, P], None]:
+class TileFunction(Protocol[P]):
+    """A tile as kernels call it."""
+
+    def __call__(self, asc: AiCore, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Record the tile, or log a call of it."""
+
+
+def tile(fn: Callable[Concatenate[AiCore, P], None]) -> TileFunction[P]:
     """Mark a function as a tile: recorded once per key, replayed as a call afterwards.
 
     GM tensors it uses must be its arguments; it returns nothing and does not ask for the block index.
@@ -567,5 +578,3 @@ def _raised_at(error: Exception) -> str:
             place = f"{file}:{traceback.tb_lineno}"
         traceback = traceback.tb_next
     return place
-
-

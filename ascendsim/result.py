@@ -118,7 +118,9 @@ class RunResult:
         """Return the run in plain numbers, ready for JSON."""
         pipes: dict[str, dict[str, int]] = {}
         for use in self.pipe_use:
-            total = pipes.setdefault(use.pipe.name, {"busy_cycles": 0, "stalled_cycles": 0, "idle_cycles": 0, "rows": 0})
+            total = pipes.setdefault(
+                use.pipe.name, {"busy_cycles": 0, "stalled_cycles": 0, "idle_cycles": 0, "rows": 0}
+            )
             total["busy_cycles"] += use.busy_cycles
             total["stalled_cycles"] += use.stalled_cycles
             total["idle_cycles"] += use.idle_cycles

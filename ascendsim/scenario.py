@@ -242,7 +242,7 @@ def _inline_tiling(raw: dict[str, Any], file: Path) -> None:
     _check_schema(tiling, found)
     unknown = set(tiling) - {"schema", "operator", "description", "tiling", "queues"}
     if unknown:
-        raise InputError(f"{found}: unknown key {sorted(unknown)[0]}; a tiling has operator, tiling and queues")
+        raise InputError(f"{found}: unknown key {min(unknown)}; a tiling has operator, tiling and queues")
     if tiling.get("operator") != raw.get("operator"):
         got, want = tiling.get("operator"), raw.get("operator")
         raise InputError(f"{file}: tiling {found.name} is for operator {got!r}, the scenario runs {want!r}")

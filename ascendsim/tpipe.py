@@ -154,7 +154,15 @@ class _Buffers:
     num: int = 0
 
     def _identity(self) -> tuple[object, ...]:
-        return (type(self).__name__, self.index, self.name, self.position, self.address_bytes, self.buffer_bytes, self.num)
+        return (
+            type(self).__name__,
+            self.index,
+            self.name,
+            self.position,
+            self.address_bytes,
+            self.buffer_bytes,
+            self.num,
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Buffers) and self._identity() == other._identity()

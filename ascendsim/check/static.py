@@ -90,9 +90,7 @@ def _one_gm_bound(
             operand=role,
             got=start + end,
             wanted=tensor.tensor_bytes,
-            api=row.op.api,
-            tensor=tensor.name,
-            past=past,
+            fill={"api": row.op.api, "tensor": tensor.name, "past": past},
         )
 
 
@@ -101,8 +99,8 @@ def _capacity(program: Program, device: Device) -> Iterator[Finding]:
     parts = ", ".join(f"{q.name} {q.num} x {q.buffer_bytes} B" for q in program.ques) or "explicit tensors"
     ub = device.ub
     if used > device.ub_bytes:
-        yield CAP_UB_HW.finding("UB", got=used, wanted=device.ub_bytes, parts=parts)
+        yield CAP_UB_HW.finding("UB", got=used, wanted=device.ub_bytes, fill={"parts": parts})
     if used > ub.visible_bytes.value:
-        yield CAP_UB.finding("UB", got=used, wanted=ub.visible_bytes.value, parts=parts)
+        yield CAP_UB.finding("UB", got=used, wanted=ub.visible_bytes.value, fill={"parts": parts})
     elif used > ub.safe_bytes.value:
         yield CAP_UB_SAFE.finding("UB", got=used, wanted=ub.safe_bytes.value)

@@ -1,1 +1,1 @@
-"""Time: engines that turn a program's schedule columns into a timeline. They know nothing of kernels or instructions."""
+"""Engines: from a program's schedule columns to a timeline. They know nothing of kernels or instructions."""

@@ -1,39 +1,39 @@
 """The contract that every engine implements, stated once. All times are whole cycles of the core clock.
 
-**Input.** Templates of rows (integer columns), calls (core, template, GM base addresses), queue depths, links. Rows of a
-core are its calls' rows in call order; a row's number counts them over the whole program.
+**Input.** Templates of rows (integer columns), calls (core, template, GM base addresses), queue depths, links. Rows
+of a core are its calls' rows in call order; a row's number counts them over the whole program.
 
 **Scalar unit.** Each core's S takes its rows in order. A row of pipe S runs on it: it starts when the row before has
 ended. Any other row is dispatched: S waits until the pipe's queue has room (at most `depth` rows wait behind the one
 the pipe works on), spends `dispatch_cycles`, and the row is in the queue.
 
 **Pipes.** Each other pipe works its queue off in order. A row is *ready* at the later of its dispatch and the end of
-occupancy of the row before it on that pipe, and starts then. It has three times: start-up (paid when *cold*: the first
-row, a row after a gap, after a barrier, or after a wait that had to wait), occupancy, and drain. The next row may start
-when occupancy ends; the row is *complete* after the drain.
+occupancy of the row before it on that pipe, and starts then. It has three times: start-up (paid when *cold*: the
+first row, a row after a gap, after a barrier, or after a wait that had to wait), occupancy, and drain. The next row
+may start when occupancy ends; the row is *complete* after the drain.
 
-**Flags** are one bit. SET_FLAG occupies its pipe for `occupancy` and raises the flag when that is over and all earlier
-rows of the pipe are complete; the pipe goes on meanwhile. WAIT_FLAG holds its pipe until the flag is up, clears it, and
-ends `occupancy` later. Raising a raised flag changes nothing (the hardware leaves it undefined).
+**Flags** are one bit. SET_FLAG occupies its pipe for `occupancy` and raises the flag when that is over and all
+earlier rows of the pipe are complete; the pipe goes on meanwhile. WAIT_FLAG holds its pipe until the flag is up,
+clears it, and ends `occupancy` later. Raising a raised flag changes nothing (the hardware leaves it undefined).
 
-**Barriers.** BARRIER holds its pipe until all earlier rows of the pipe are complete. On S it holds the scalar unit until
-all pipes of the core are empty and complete.
+**Barriers.** BARRIER holds its pipe until all earlier rows of the pipe are complete. On S it holds the scalar unit
+until all pipes of the core are empty and complete.
 
-**Transfers** move bytes over a link that all cores share. After start-up the data phase begins; n transfers in their data
-phase each get min(own cap, capacity // n) units of 1/4096 byte per cycle. It ends at the first whole cycle by which all
-bytes are through, and not before `occupancy` cycles after the start. This errs slow, by less than a cycle. Start-up, cap
-and link depend on whether all bytes are in L2 when the row starts.
+**Transfers** move bytes over a link that all cores share. After start-up the data phase begins; n transfers in their
+data phase each get min(own cap, capacity // n) units of 1/4096 byte per cycle. It ends at the first whole cycle by
+which all bytes are through, and not before `occupancy` cycles after the start. This errs slow, by less than a cycle.
+Start-up, cap and link depend on whether all bytes are in L2 when the row starts.
 
-**L2** keeps segments in least-recently-used order and, in each, which lines are there. A transfer is a hit if every line
-it touches is resident; all its lines are resident afterwards, loads and stores alike. Looking and updating happen at the
-row's start.
+**L2** keeps segments in least-recently-used order and, in each, which lines are there. A transfer is a hit if every
+line it touches is resident; all its lines are resident afterwards, loads and stores alike. Looking and updating
+happen at the row's start.
 
-**Order within one cycle.** All completions first; then all starts, in (core, pipe) order. Shares of a link change after
-both.
+**Order within one cycle.** All completions first; then all starts, in (core, pipe) order. Shares of a link change
+after both.
 
-**Output.** One timeline row per program row: dispatch, start, end of occupancy, completion, what it waited for, for how
-many cycles, and the number of the row that released it. A transfer's `stretch_cycles` is what sharing the link added to
-its data phase.
+**Output.** One timeline row per program row: dispatch, start, end of occupancy, completion, what it waited for, for
+how many cycles, and the number of the row that released it. A transfer's `stretch_cycles` is what sharing the link
+added to its data phase.
 """
 
 from dataclasses import dataclass

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import simpy
 
-from ascendsim.engine.base import TIMELINE_COLUMNS, Kind, Progress, ScheduleInput, Timeline, Wait
-from ascendsim.engine.link import L2, UNITS_PER_BYTE, EndOfCycle, FairLink, Transfer, uncontended_cycles
+from ascendsim.engine.base import TIMELINE_COLUMNS, UNITS_PER_BYTE, Kind, Progress, ScheduleInput, Timeline, Wait
+from ascendsim.engine.link import L2, EndOfCycle, FairLink, Transfer, uncontended_cycles
 from ascendsim.errors import Deadlock
 from ascendsim.terms import Pipe
 
@@ -357,6 +357,6 @@ def _describe(machine: _Machine, cores: list[_Core]) -> str:
     left = machine.total - machine.done
     lines = [f"deadlock at cycle {int(machine.env.now)}: {left} of {machine.total} rows cannot run"]
     for core in cores:
-        for flag in core.waiting:
-            lines.append(f"  core {core.number} waits for {machine.program.flag_text(flag)}, which nobody raises")
+        waiting = (machine.program.flag_text(flag) for flag in core.waiting)
+        lines += [f"  core {core.number} waits for {text}, which nobody raises" for text in waiting]
     return "\n".join(lines[:20])

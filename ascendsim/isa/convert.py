@@ -95,6 +95,7 @@ class CastCall(Call):
         repeat_times: int | None = None,
         repeat_params: UnaryRepeatParams | None = None,
     ) -> None:
+        """Record the call."""
         asc, op = self.asc, self.op
         self.locals(dst=dst, src=src)
         wide = max(dst.dtype, src.dtype, key=lambda d: d.bytes)
@@ -125,7 +126,7 @@ def _pair_and_mode(row: Row, tensors: tuple[TensorRef, ...], device: Device, whe
     if mode in allowed:
         return []
     wanted = ", ".join(m.name for m in allowed)
-    return [rules.CAST_ROUND.finding(where, operand="dst", got=pair, wanted=wanted, mode=mode.name)]
+    return [rules.CAST_ROUND.finding(where, operand="dst", got=pair, wanted=wanted, fill={"mode": mode.name})]
 
 
 def _convert(ctx: Context, row: Row, values: Array) -> Array:
@@ -162,5 +163,3 @@ class ConvertInstructions:
         ),
         CastCall,
     )
-
-

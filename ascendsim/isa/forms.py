@@ -276,6 +276,7 @@ class BinaryCall(Call):
         repeat_times: int | None = None,
         repeat_params: BinaryRepeatParams | None = None,
     ) -> None:
+        """Record the call."""
         asc, op = self.asc, self.op
         self.locals(dst=dst, src0=src0, src1=src1)
         if repeat_times is None:
@@ -352,6 +353,7 @@ class ScalarCall(Call):
         repeat_times: int | None = None,
         repeat_params: UnaryRepeatParams | None = None,
     ) -> None:
+        """Record the call."""
         asc, op = self.asc, self.op
         self.locals(dst=dst, src=src)
         if repeat_times is None:

@@ -130,13 +130,13 @@ class Context(Protocol):
     def store(self, operand: Operand, at: slice | Array, values: Array) -> None:
         """Write elements of an operand."""
 
-    def copy(self, dst: Operand, dst_at: Array | slice, src: Operand, src_at: Array | slice) -> None:
+    def copy(self, dst: Operand, dst_at: Array, src: Operand, src_at: Array) -> None:
         """Move bytes (`at` in bytes), unwritten ones staying unwritten."""
 
-    def fill(self, dst: Operand, at: Array | slice, value: Array | None) -> None:
+    def fill(self, dst: Operand, at: Array, value: Array | None) -> None:
         """Write raw bytes (`at` in bytes); None leaves them undefined."""
 
-    def gm_source(self, operand: Operand, at: Array | slice) -> Array:
+    def gm_source(self, operand: Operand, at: Array) -> Array:
         """Return raw bytes of an operand without noting unwritten ones."""
 
     def register(self, row: Row) -> Array:

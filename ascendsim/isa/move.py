@@ -75,6 +75,7 @@ class CopyCall(Call):
     def __call__(
         self, dst: LocalTensor, src: LocalTensor, mask: Mask, repeat_times: int, repeat_params: CopyRepeatParams
     ) -> None:
+        """Record the call."""
         self.locals(dst=dst, src=src)
         need_int(self.asc, self.op.api, "repeat_times", repeat_times)
         apply_mask(self.asc, self.op.api, mask, dst.dtype)
@@ -143,6 +144,7 @@ class DuplicateCall(Call):
         dst_blk_stride: int = 1,
         dst_rep_stride: int = 8,
     ) -> None:
+        """Record the call."""
         asc, op = self.asc, self.op
         self.locals(dst=dst)
         if repeat_times is None:
@@ -185,8 +187,9 @@ class BrcbCall(Call):
         dst: LocalTensor,
         src: LocalTensor,
         repeat_times: int,
-        repeat_params: BrcbRepeatParams = BrcbRepeatParams(),  # noqa: B008 - frozen
+        repeat_params: BrcbRepeatParams = BrcbRepeatParams(),
     ) -> None:
+        """Record the call."""
         self.locals(dst=dst, src=src)
         need_int(self.asc, self.op.api, "repeat_times", repeat_times)
         set_mask(self.asc, FULL_MASK, FULL_MASK)
@@ -300,6 +303,7 @@ class DataCopyCall(Call):
     """dst, src; then count in elements, or DataCopyParams. GM to UB, UB to GM, or UB to UB."""
 
     def __call__(self, dst: Tensor, src: Tensor, count_or_params: int | DataCopyParams) -> None:
+        """Record the call."""
         asc, api = self.asc, "DataCopy"
         need_tensor(asc, api, "dst", dst)
         need_tensor(asc, api, "src", src)
@@ -334,8 +338,9 @@ class DataCopyPadCall(Call):
         dst: Tensor,
         src: Tensor,
         params: DataCopyExtParams,
-        pad_params: DataCopyPadExtParams = DataCopyPadExtParams(),  # noqa: B008 - frozen
+        pad_params: DataCopyPadExtParams = DataCopyPadExtParams(),
     ) -> None:
+        """Record the call."""
         asc = self.asc
         need_tensor(asc, "DataCopyPad", "dst", dst)
         need_tensor(asc, "DataCopyPad", "src", src)
@@ -360,23 +365,29 @@ def _pad_fields(row: Row, tensors: tuple[TensorRef, ...], device: Device, where:
     for what, high in limits:
         if not 0 <= row.param(what) <= high:
             found.append(
-                rules.RANGE_COPY.finding(where, got=row.param(what), wanted=f"0..{high}", api=row.op.api, what=what)
+                rules.RANGE_COPY.finding(
+                    where, got=row.param(what), wanted=f"0..{high}", fill={"api": row.op.api, "what": what}
+                )
             )
     found += [
-        rules.COPY_ZERO.finding(where, got=0, wanted="at least 1", api=row.op.api, what=what)
+        rules.COPY_ZERO.finding(where, got=0, wanted="at least 1", fill={"api": row.op.api, "what": what})
         for what in ("block_count", "block_len")
         if row.param(what) == 0
     ]
     if row.param("block_len") % width:
         wanted = f"must be a multiple of the element size {width}"
         found.append(
-            rules.RANGE_PAD.finding(where, got=row.param("block_len"), wanted=wanted, api=row.op.api, what="block_len")
+            rules.RANGE_PAD.finding(
+                where, got=row.param("block_len"), wanted=wanted, fill={"api": row.op.api, "what": "block_len"}
+            )
         )
     for what in ("left_padding", "right_padding"):
         if what in row.op.params and row.param(what) * width > DATABLOCK_BYTES:
             wanted = f"at most {DATABLOCK_BYTES // width} elements (32 B)"
             found.append(
-                rules.RANGE_PAD.finding(where, got=row.param(what), wanted=wanted, api=row.op.api, what=what)
+                rules.RANGE_PAD.finding(
+                    where, got=row.param(what), wanted=wanted, fill={"api": row.op.api, "what": what}
+                )
             )
     return found
 

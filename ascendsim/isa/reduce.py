@@ -28,7 +28,7 @@ def adjacent_pair_tree(values: Array, present: Array) -> Array:
         pa, pb = present[..., 0::2], present[..., 1::2]
         values = np.where(pa & pb, a + b, np.where(pa, a, b))
         present = pa | pb
-    return typing_cast("Array", values[..., 0])
+    return values[..., 0]
 
 
 class BlockReduceCall(Call):
@@ -48,6 +48,7 @@ class BlockReduceCall(Call):
         src_blk_stride: int,
         src_rep_stride: int,
     ) -> None:
+        """Record the call."""
         record_reduce(self, dst, src, mask, (repeat_times, src_blk_stride, dst_rep_stride, src_rep_stride))
 
 
@@ -64,6 +65,7 @@ class WholeReduceCall(Call):
         src_blk_stride: int,
         src_rep_stride: int,
     ) -> None:
+        """Record the call."""
         record_reduce(self, dst, src, mask, (repeat_times, src_blk_stride, dst_rep_stride, src_rep_stride))
 
 
@@ -91,7 +93,9 @@ class _Reduction:
         repeats, lanes = lane_grid(row, dtype.per_repeat)
         per_repeat = dtype.per_repeat // self.group(dtype)
         results = _result_at(row, repeats * per_repeat + lanes // self.group(dtype), per_repeat)
-        read = operand_at(row, dtype.per_repeat, row.param("src0_blk_stride"), row.param("src0_rep_stride"), dtype.bytes)
+        read = operand_at(
+            row, dtype.per_repeat, row.param("src0_blk_stride"), row.param("src0_rep_stride"), dtype.bytes
+        )
         return (("dst", *byte_range(results, dst.dtype.bytes)), ("src0", *byte_range(read, dtype.bytes)))
 
     def execute(self, ctx: Context, row: Row) -> None:
@@ -131,7 +135,8 @@ class _Reduction:
 
 def _result_at(row: Row, results: Array, per_repeat: int) -> Array:
     """Element offset of each result number."""
-    return results // per_repeat * (row.param("dst_rep_stride") * per_repeat) + results % per_repeat
+    offsets: Array = results // per_repeat * (row.param("dst_rep_stride") * per_repeat) + results % per_repeat
+    return offsets
 
 
 def _reduction(

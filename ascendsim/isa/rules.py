@@ -139,9 +139,7 @@ def aligned(*roles: str) -> Check:
                         wanted=f"a multiple of {DATABLOCK_BYTES}",
                         hint="start operands on whole datablocks (32 B): use offsets that are multiples of "
                         f"{operand.dtype.per_datablock} elements of {operand.dtype}",
-                        api=row.op.api,
-                        tensor=tensor.name,
-                        off=address % DATABLOCK_BYTES,
+                        fill={"api": row.op.api, "tensor": tensor.name, "off": address % DATABLOCK_BYTES},
                     )
                 )
         return found
@@ -163,7 +161,7 @@ def reduce_dst_aligned(elements: int) -> Check:
             return []
         return [
             ALIGN_REDUCE.finding(
-                where, operand="dst", got=f"0x{address:x}", wanted=need, api=row.op.api, tensor=tensor.name
+                where, operand="dst", got=f"0x{address:x}", wanted=need, fill={"api": row.op.api, "tensor": tensor.name}
             )
         ]
 
@@ -179,8 +177,7 @@ def gm_element_aligned(row: Row, tensors: tuple[TensorRef, ...], device: Device,
             operand=role,
             got=operand.offset_bytes,
             wanted=operand.dtype.bytes,
-            api=row.op.api,
-            tensor=tensor_of(operand, tensors).name,
+            fill={"api": row.op.api, "tensor": tensor_of(operand, tensors).name},
         )
         for role, operand in row.operands
         if tensor_of(operand, tensors).buffer is Buffer.GM and operand.offset_bytes % operand.dtype.bytes
@@ -206,9 +203,7 @@ def in_bounds(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: s
                     operand=role,
                     got=needed,
                     wanted=tensor.tensor_bytes,
-                    api=row.op.api,
-                    tensor=tensor.name,
-                    past=past,
+                    fill={"api": row.op.api, "tensor": tensor.name, "past": past},
                 )
             )
     return found
@@ -226,7 +221,7 @@ def dtypes(allowed: Iterable[DType], *roles: str) -> Check:
                 continue
             rule = DTYPE_BF16 if operand.dtype is BFLOAT16 else DTYPE_OP
             wanted = ", ".join(str(d) for d in names)
-            found.append(rule.finding(where, operand=role, got=operand.dtype, wanted=wanted, api=row.op.api))
+            found.append(rule.finding(where, operand=role, got=operand.dtype, wanted=wanted, fill={"api": row.op.api}))
         return found
 
     return check
@@ -239,7 +234,7 @@ def same_dtype(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: 
     if len(kinds) <= 1:
         return []
     got = ", ".join(f"{role} {o.dtype}" for role, o in row.operands)
-    return [DTYPE_SAME.finding(where, operand="dst", got=got, wanted="one dtype", api=row.op.api)]
+    return [DTYPE_SAME.finding(where, operand="dst", got=got, wanted="one dtype", fill={"api": row.op.api})]
 
 
 def repeat_range(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
@@ -248,12 +243,12 @@ def repeat_range(row: Row, tensors: tuple[TensorRef, ...], device: Device, where
     found = []
     repeat = row.param("repeat")
     if not 0 <= repeat <= MAX_REPEAT_TIMES:
-        found.append(RANGE_REPEAT.finding(where, got=repeat, wanted=MAX_REPEAT_TIMES, api=row.op.api))
+        found.append(RANGE_REPEAT.finding(where, got=repeat, wanted=MAX_REPEAT_TIMES, fill={"api": row.op.api}))
     counting = row.mask_mode is MaskMode.COUNTER and row.op.uses_mask
     if repeat == 0 and not counting:
-        found.append(REPEAT_ZERO.finding(where, got=0, wanted="at least 1", api=row.op.api, what="repeat"))
+        found.append(REPEAT_ZERO.finding(where, got=0, wanted="at least 1", fill={"api": row.op.api, "what": "repeat"}))
     if counting and row.mask_lo == 0:
-        found.append(REPEAT_ZERO.finding(where, got=0, wanted="at least 1", api=row.op.api, what="count"))
+        found.append(REPEAT_ZERO.finding(where, got=0, wanted="at least 1", fill={"api": row.op.api, "what": "count"}))
     return found
 
 
@@ -273,7 +268,9 @@ def strides(blk_max: int, rep_max: int, dst_rep_max: int | None = None) -> Check
                 high = dst_rep_max
             if not low <= value <= high:
                 found.append(
-                    RANGE_STRIDE.finding(where, got=value, wanted=f"{low}..{high}", api=row.op.api, what=name)
+                    RANGE_STRIDE.finding(
+                        where, got=value, wanted=f"{low}..{high}", fill={"api": row.op.api, "what": name}
+                    )
                 )
         return found
 
@@ -287,7 +284,9 @@ def copy_fields(row: Row, tensors: tuple[TensorRef, ...], device: Device, where:
     for name, value in zip(row.op.params, row.params, strict=True):
         high = 4095 if name == "block_count" else 65535
         if not 0 <= value <= high:
-            found.append(RANGE_COPY.finding(where, got=value, wanted=f"0..{high}", api=row.op.api, what=name))
+            found.append(
+                RANGE_COPY.finding(where, got=value, wanted=f"0..{high}", fill={"api": row.op.api, "what": name})
+            )
         if value == 0 and name in ("block_count", "block_len"):
-            found.append(COPY_ZERO.finding(where, got=0, wanted="at least 1", api=row.op.api, what=name))
+            found.append(COPY_ZERO.finding(where, got=0, wanted="at least 1", fill={"api": row.op.api, "what": name}))
     return found

@@ -53,6 +53,7 @@ class GetValueCall(Call):
     """tensor, index in elements; returns a Register."""
 
     def __call__(self, tensor: LocalTensor, index: int = 0) -> Register:
+        """Record the call."""
         self.locals(tensor=tensor)
         need_int(self.asc, self.op.api, "index", index)
         register = self.asc.new_register(tensor.dtype)

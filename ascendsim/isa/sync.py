@@ -35,6 +35,7 @@ class FlagCall(Call):
     """event, event_id."""
 
     def __call__(self, event: HardEvent, event_id: int, *, que: int = -1, reason: Reason = Reason.DATA) -> None:
+        """Record the call."""
         need_int(self.asc, self.op.api, "event_id", event_id)
         ids = self.asc.device.sync.event_ids.value
         if not 0 <= event_id < ids:
@@ -47,6 +48,7 @@ class BarrierCall(Call):
     """pipe."""
 
     def __call__(self, pipe: Pipe) -> None:
+        """Record the call."""
         if pipe is Pipe.S:
             self.asc.report(SYNC_BARRIER_S, operand="pipe", got="PIPE_S", wanted="another pipe")
             return

@@ -50,7 +50,7 @@ class SoftmaxGradOperatorTiling:
 
 
 def rows_of_core(m: int, block_num: int, block_idx: int) -> tuple[int, int]:
-    """Return (first row, rows) of a core: equal shares, the first cores taking one row more where it does not divide."""
+    """Return (first row, rows) of a core: equal shares, the first cores taking one more where it does not divide."""
     share, extra = divmod(m, block_num)
     first = block_idx * share + min(block_idx, extra)
     return first, share + (block_idx < extra)

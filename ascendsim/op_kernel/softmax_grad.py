@@ -22,6 +22,7 @@ from ascendsim.op_kernel.softmax_grad_checks import check_arguments, need_tile
 from ascendsim.record import AiCore
 from ascendsim.terms import MAX_REPEAT_TIMES, HardEvent, Pipe, RoundMode
 
+
 class TileFunction(Protocol):
     """Work on one tile of `rows` rows."""
 
@@ -273,7 +274,7 @@ def _row_sum(
     ori_k: int,
     reduce_k: int,
 ) -> None:
-    """dst[m, 0:reduce_k] = sum of src[m, 0:ori_k]. Sums gather in `scratch`; `dst` is work space until the broadcast."""
+    """dst[m, 0:reduce_k] = sum of src[m, 0:ori_k]. Sums gather in `scratch`; `dst` is work space until then."""
     stripes, rest = divmod(ori_k, LANES)
     with asc.trace("reducesum"):
         if stripes:
@@ -362,5 +363,3 @@ def _broadcast_rows(asc: AiCore, dst: LocalTensor, src: LocalTensor, rows: int, 
         asc.copy(dst[first * E], src, (rows * E, 0), repeat, CopyRepeatParams(columns, reduce_k // E, 1, 0))
     asc.set_mask_norm()
     asc.reset_mask()
-
-

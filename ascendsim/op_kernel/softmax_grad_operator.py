@@ -23,7 +23,7 @@ class Queues:
 def softmax_grad_operator(
     asc: AiCore, grad: GlobalTensor, src: GlobalTensor, dst: GlobalTensor, t: SoftmaxGradOperatorTiling
 ) -> None:
-    """dst = SoftmaxGrad(grad, src) for [m, k] tensors in GM; with is_front dst is [m, one datablock].
+    """Dst = SoftmaxGrad(grad, src) for [m, k] tensors in GM; with is_front dst is [m, one datablock].
 
     Args:
         asc: the core.
@@ -76,9 +76,7 @@ def _copy_in(asc: AiCore, queue: TQue, source: GlobalTensor, count: int) -> None
 
 
 @tile
-def _compute_tile(
-    asc: AiCore, dst: GlobalTensor, queues: Queues, rows: int, t: SoftmaxGradOperatorTiling
-) -> None:
+def _compute_tile(asc: AiCore, dst: GlobalTensor, queues: Queues, rows: int, t: SoftmaxGradOperatorTiling) -> None:
     grad_local = queues.in_grad.deque(dst.dtype)
     src_local = queues.in_p.deque(dst.dtype)
     dst_local = queues.out.alloc_tensor(dst.dtype)

@@ -16,13 +16,14 @@ def softmax_grad(grad: Array, src: Array, *, is_front: bool = False, ori_k: int 
     g, p = np.asarray(grad, np.float64), np.asarray(src, np.float64)
     k = p.shape[-1] if ori_k is None else ori_k
     row_sum = (g[:, :k] * p[:, :k]).sum(axis=1, keepdims=True)
-    return row_sum if is_front else (g - row_sum) * p
+    return np.asarray(row_sum if is_front else (g - row_sum) * p)
 
 
 def softmax_grad_bound(grad: Array, src: Array, *, is_front: bool = False, ori_k: int | None = None) -> Array:
     """Return the largest |computed - exact| that float arithmetic allows, elementwise.
 
-    2^-24 (n + 3) (|grad| + sum |grad * src|) |src|, n the longest chain of additions, plus half an ulp of a half output.
+    2^-24 (n + 3) (|grad| + sum |grad * src|) |src|, n the longest chain of additions, plus half an ulp of a half
+    output.
     """
     g, p = np.abs(np.asarray(grad, np.float64)), np.abs(np.asarray(src, np.float64))
     k = p.shape[-1] if ori_k is None else ori_k
@@ -32,7 +33,7 @@ def softmax_grad_bound(grad: Array, src: Array, *, is_front: bool = False, ori_k
     if np.asarray(src).dtype == np.float16:
         exact = np.abs(softmax_grad(grad, src, is_front=is_front, ori_k=ori_k)) + bound
         bound = bound + np.maximum(np.spacing(exact.astype(np.float16)).astype(np.float64), 2.0**-24)
-    return bound
+    return np.asarray(bound)
 
 
 def longest_chain(k: int) -> int:

@@ -1,0 +1,74 @@
+"""ascendsim: AscendC operators on simulated Ascend AI Cores, from one scenario file.
+
+The public names are imported on first use, so that `ascendsim --help` does not pay for NumPy.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ascendsim.api import softmax_grad, softmax_grad_front
+    from ascendsim.device import Platform, load_device
+    from ascendsim.errors import AscendSimError, Deadlock, DeviceError, Finding, InputError, KernelError, Rejected
+    from ascendsim.machine import check, run
+    from ascendsim.record import tile
+    from ascendsim.result import RunResult
+    from ascendsim.runfolder import load_run
+    from ascendsim.scenario import load_scenario
+    from ascendsim.terms import HardEvent, Pipe, RoundMode, TPosition
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "softmax_grad": "api",
+    "softmax_grad_front": "api",
+    "Platform": "device",
+    "load_device": "device",
+    "AscendSimError": "errors",
+    "Deadlock": "errors",
+    "DeviceError": "errors",
+    "Finding": "errors",
+    "InputError": "errors",
+    "KernelError": "errors",
+    "Rejected": "errors",
+    "check": "machine",
+    "run": "machine",
+    "tile": "record",
+    "RunResult": "result",
+    "load_run": "runfolder",
+    "load_scenario": "scenario",
+    "HardEvent": "terms",
+    "Pipe": "terms",
+    "RoundMode": "terms",
+    "TPosition": "terms",
+}
+
+__all__ = [
+    "AscendSimError",
+    "Deadlock",
+    "DeviceError",
+    "Finding",
+    "HardEvent",
+    "InputError",
+    "KernelError",
+    "Pipe",
+    "Platform",
+    "Rejected",
+    "RoundMode",
+    "RunResult",
+    "TPosition",
+    "check",
+    "load_device",
+    "load_run",
+    "load_scenario",
+    "run",
+    "softmax_grad",
+    "softmax_grad_front",
+    "tile",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'ascendsim' has no attribute {name!r}")
+    return getattr(import_module(f"ascendsim.{_HOME[name]}"), name)
