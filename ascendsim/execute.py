@@ -20,6 +20,7 @@ from ascendsim.isa.instruction import Operand, Row
 from ascendsim.isa.log import log_row
 from ascendsim.memory import Bytes
 from ascendsim.program import Call, Program, Template
+from ascendsim.progress import StageProgress
 from ascendsim.terms import Buffer, HalfOverflow, HardEvent, Pipe
 
 Array = NDArray[Any]
@@ -319,6 +320,7 @@ def execute(
     overflow: HalfOverflow | None = None,
     log_core: int | None = None,
     ub: Bytes | None = None,
+    progress: StageProgress | None = None,
 ) -> Execution:
     """Run a program on GM contents, which it changes in place.
 
@@ -329,6 +331,7 @@ def execute(
         overflow: half-overflow mode, None for the device's.
         log_core: keep the instruction log of this core.
         ub: UB that core 0 starts with; every other core, and core 0 without it, starts with an unwritten one.
+        progress: told how many cores are done.
 
     Raises:
         Deadlock: a core's pipes wait for flags that are never set.
@@ -344,6 +347,8 @@ def execute(
             core.run()
             findings |= {k: f for k, f in core.findings.items() if k not in findings}
             log |= core.log
+            if progress is not None:
+                progress(number + 1, program.block_dim)
     return Execution(gm, tuple(findings.values()), _numbered(log))
 
 

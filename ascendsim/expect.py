@@ -63,7 +63,11 @@ def _values(
     if name not in result.outputs:
         raise InputError(f"expect.values.{name}: outputs are {', '.join(result.outputs)}")
     reference = _reference(scenario, inputs, name, spec)
-    got = result.outputs[name].astype(np.float64).reshape(reference.values.shape)
+    got = result.outputs[name].astype(np.float64)
+    if reference.values.size != got.size:
+        shapes = f"the reference has shape {list(reference.values.shape)}, the output {list(got.shape)}"
+        raise InputError(f"expect.values.{name}: {shapes}")
+    got = got.reshape(reference.values.shape)
     allowed = spec.atol + spec.rtol * np.abs(reference.values)
     if spec.bound == "operator":
         if reference.bound is None:
@@ -103,4 +107,14 @@ def _reference(scenario: Scenario, inputs: Mapping[str, Array], name: str, spec:
         return operator.reference(inputs, operator.tiling_model.model_validate(scenario.tiling))[name]
     assert spec.reference is not None
     function = load_function(spec.reference, scenario.folder, f"expect.values.{name}.reference")
-    return Reference(np.asarray(function(dict(inputs))[name], np.float64), None)
+    return Reference(_from_user(function, inputs, name, spec.reference), None)
+
+
+def _from_user(function: Any, inputs: Mapping[str, Array], name: str, text: str) -> Array:
+    """Call a user's reference; what it raises becomes a message that names it."""
+    try:
+        values = function(dict(inputs))
+        return np.asarray(values[name], np.float64)
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise InputError(f"expect.values.{name}.reference = {text!r}: calling it failed: {what}") from error

@@ -10,18 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendsim.arrays import load_array
-from ascendsim.check import check_program
-from ascendsim.check.static import UNDEFINED
+from ascendsim.checks import check_program
+from ascendsim.checks.static import UNDEFINED
 from ascendsim.cost import links_of, template_schedule
 from ascendsim.device import Device
 from ascendsim.engine import reference
-from ascendsim.engine.base import Engine, L2Info, Progress, ScheduleInput, Timeline, check_engine_name
+from ascendsim.engine.base import Engine, L2Info, ScheduleInput, Timeline, check_engine_name
 from ascendsim.errors import Finding, InputError, Rejected, Rule, Severity
 from ascendsim.execute import dtype_array, execute
 from ascendsim.expect import judge
 from ascendsim.fills import make_fill
 from ascendsim.memory import Bytes, GlobalTensor, place_in_gm
 from ascendsim.program import Program
+from ascendsim.progress import Progress, silent, stage
 from ascendsim.record import Kernel, record
 from ascendsim.result import RunResult
 from ascendsim.scenario import Scenario, load_scenario
@@ -71,7 +72,7 @@ def run(
     *,
     set: Mapping[str, Any] | None = None,  # noqa: A002 - the public name, as --set
     despite_findings: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> RunResult:
     """Run a scenario and return its result.
 
@@ -80,7 +81,7 @@ def run(
         engine: overrides the scenario's; "reference" in this version.
         set: changes to the file, {"tiling.tile_m": 32}.
         despite_findings: simulate although there are findings of severity E, where that has a meaning.
-        progress: told how many rows are scheduled.
+        progress: told of each stage how much is done.
 
     Raises:
         InputError, DeviceError, KernelError: the input cannot be used.
@@ -90,11 +91,12 @@ def run(
     ready = _prepare(_loaded(scenario, set), with_data=True)
     engine_name = engine or ready.scenario.machine.engine
     check_engine_name(engine_name, tuple(ENGINES))
-    program, findings = _record_and_check(ready)
+    program, findings = _record_and_check(ready, progress)
     stop_on_errors(findings, despite_findings)
     gm = tuple(_gm_bytes(g, ready.inputs) for g in ready.gm)
     mode = ready.scenario.machine.half_overflow
-    execution = execute(program, ready.device, gm, overflow=None if mode is None else HalfOverflow(mode))
+    overflow = None if mode is None else HalfOverflow(mode)
+    execution = execute(program, ready.device, gm, overflow=overflow, progress=stage(progress, "values"))
     findings += execution.findings
     stop_on_errors(execution.findings, despite_findings)
     timeline = schedule(program, ready.device, engine_name, ready.scenario.machine.l2, progress)
@@ -108,6 +110,7 @@ def run(
         outputs=outputs,
         findings=in_order(findings),
         scenario=ready.scenario.resolved(),
+        folder=ready.scenario.folder,
         despite_findings=despite_findings and any(f.severity is Severity.ERROR for f in findings),
     )
     return judge(result, ready.scenario, ready.inputs)
@@ -119,7 +122,7 @@ def check(
     set: Mapping[str, Any] | None = None,  # noqa: A002 - the public name, as --set
 ) -> tuple[Finding, ...]:
     """Record a scenario and return what the rules find, without computing values or time."""
-    _, findings = _record_and_check(_prepare(_loaded(scenario, set), with_data=False))
+    _, findings = _record_and_check(_prepare(_loaded(scenario, set), with_data=False), silent)
     return in_order(findings)
 
 
@@ -185,12 +188,12 @@ def _outputs(ready: _Prepared, gm: tuple[Bytes, ...]) -> dict[str, Array]:
     }
 
 
-def _record_and_check(ready: _Prepared) -> tuple[Program, tuple[Finding, ...]]:
+def _record_and_check(ready: _Prepared, progress: Progress) -> tuple[Program, tuple[Finding, ...]]:
     device, block_dim = ready.device, ready.block_dim
     findings = [f for n, a in ready.inputs.items() for f in _non_finite(f"input {n}", a)]
     if block_dim > device.aiv:
         raise InputError(BLOCKS.finding("block_dim", got=block_dim, wanted=device.aiv).message)
-    recording = record(ready.kernel, device, block_dim, ready.gm, (ready.argument,))
+    recording = record(ready.kernel, device, block_dim, ready.gm, (ready.argument,), stage(progress, "record"))
     findings += recording.findings
     findings += check_program(recording.program, device)
     idle = block_dim - len(np.unique(recording.program.calls["core"]))
@@ -226,7 +229,9 @@ def in_order(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda f: rank[f.severity]))
 
 
-def schedule(program: Program, device: Device, engine: str, l2_mode: str, progress: Progress | None = None) -> Timeline:
+def schedule(
+    program: Program, device: Device, engine: str = "reference", l2_mode: str = "model", progress: Progress = silent
+) -> Timeline:
     """Return when every row of a program runs on a device."""
     depth = {pipe: device.scalar.depth(pipe) for pipe in (Pipe.V, Pipe.MTE2, Pipe.MTE3)}
     l2 = L2Info(l2_mode, device.memory.l2_bytes.value, device.l2.line_bytes.value, device.l2.segment_bytes.value)
@@ -243,4 +248,4 @@ def schedule(program: Program, device: Device, engine: str, l2_mode: str, progre
         links=links_of(device),
         l2=l2,
     )
-    return ENGINES[engine](schedule_input, progress)
+    return ENGINES[engine](schedule_input, stage(progress, "schedule"))

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,6 +15,7 @@ from ascendsim.op_host.softmax_grad_operator import SoftmaxGradOperatorTiling, T
 from ascendsim.op_kernel.softmax_grad_operator import softmax_grad_operator
 from ascendsim.record import Kernel
 from ascendsim.reference.softmax_grad import softmax_grad, softmax_grad_bound
+from ascendsim.terms import DATABLOCK_BYTES
 
 Array = NDArray[Any]
 Shapes = Mapping[str, tuple[tuple[int, ...], DType]]
@@ -91,6 +93,9 @@ def _softmax_grad_reference(inputs: Mapping[str, Array], tiling: SoftmaxGradTili
     grad, src = inputs["grad"].reshape(-1, k), inputs["src"].reshape(-1, k)
     values = softmax_grad(grad, src, is_front=tiling.is_front, ori_k=tiling.ori_k)
     bound = softmax_grad_bound(grad, src, is_front=tiling.is_front, ori_k=tiling.ori_k)
+    if tiling.is_front:  # each row sum fills one datablock
+        datablock = (len(src), DATABLOCK_BYTES // src.itemsize)
+        values, bound = np.broadcast_to(values, datablock), np.broadcast_to(bound, datablock)
     return {"dst": Reference(values, bound)}
 
 

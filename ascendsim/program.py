@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from ascendsim.dtypes import DTYPES, dtype
 from ascendsim.errors import InputError
-from ascendsim.isa.instruction import BY_OPCODE, TABLE, Operand, Reason, Row, TensorRef
+from ascendsim.isa.instruction import Operand, Reason, Row, TensorRef
 from ascendsim.isa.log import is_numbered, log_row
+from ascendsim.isa.table import BY_OPCODE, TABLE
 from ascendsim.memory import GlobalTensor
 from ascendsim.terms import Buffer, MaskMode, Pipe
 

@@ -38,6 +38,7 @@ from ascendsim.isa.sync import SyncInstructions
 from ascendsim.isa.vector import VectorInstructions
 from ascendsim.memory import GM_ALIGN_BYTES, GlobalTensor, LocalTensor, Tensor
 from ascendsim.program import Program, QueInfo, Template, encode
+from ascendsim.progress import StageProgress
 from ascendsim.terms import Buffer, HardEvent, MaskMode, Pipe, TPosition
 from ascendsim.tpipe import PIPE_MULTI, SYNC_EXHAUST, QueState, TBuf, TPipe, TQue
 
@@ -61,7 +62,9 @@ BUF_POSITION = Rule(
 )
 
 P = ParamSpec("P")
-_OWN_MODULES = ("ascendsim.isa", "ascendsim.record", "ascendsim.tpipe")
+END_OF_KERNEL = "end of kernel"
+"""Source line of what TPipe does when the kernel returns."""
+_OWN_MODULES = ("ascendsim.isa", "ascendsim.record", "ascendsim.tpipe", "ascendsim.op_kernel.softmax_grad_checks")
 
 
 @dataclass(slots=True)
@@ -359,14 +362,18 @@ class AiCore(
         if self._line_text:
             return self._line_text
         frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the documented way to the caller's line
-        while frame is not None and frame.f_globals.get("__name__", "").startswith(_OWN_MODULES):
+        while frame is not None and _is_machinery(frame):
             frame = frame.f_back
-        while frame is not None and frame.f_code.co_filename.endswith("contextlib.py"):
-            frame = frame.f_back
-        if frame is None:
-            return "?"
-        file = frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
-        return f"{file}:{frame.f_lineno}"
+        return _line_of(frame)
+
+    def _blame(self) -> str:
+        """The kernel line to show with a finding: the user's own, and behind it the library kernel's."""
+        inner = self._where()
+        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
+        while frame is not None and frame.f_globals.get("__name__", "").startswith("ascendsim."):
+            frame = None if frame.f_code is _run_user_code.__code__ else frame.f_back
+        user = _line_of(frame)
+        return inner if frame is None or self._line_text or user == inner else f"{user}, in {inner}"
 
     def fail(self, message: str) -> Exception:
         """Return a KernelError with this message and the kernel line in front."""
@@ -374,13 +381,13 @@ class AiCore(
 
     def report(self, rule: Rule, *, operand: str = "", got: object = "", wanted: object = "", **fill: object) -> None:
         """Note a finding at the kernel line being recorded."""
-        self._builder.note(rule.finding(self._where(), operand=operand, got=got, wanted=wanted, fill=fill))
+        self._builder.note(rule.finding(self._blame(), operand=operand, got=got, wanted=wanted, fill=fill))
 
     def reject(
         self, rule: Rule, *, operand: str = "", got: object = "", wanted: object = "", **fill: object
     ) -> Rejected:
         """Note a finding and return the exception that ends the recording."""
-        finding = rule.finding(self._where(), operand=operand, got=got, wanted=wanted, fill=fill)
+        finding = rule.finding(self._blame(), operand=operand, got=got, wanted=wanted, fill=fill)
         self._builder.note(finding)
         return Rejected([finding])
 
@@ -459,7 +466,7 @@ class AiCore(
 
     def finish(self) -> None:
         """End of the kernel: what TPipe does then, and what must not be left behind."""
-        self._line_text = "end of kernel"
+        self._line_text = END_OF_KERNEL
         for que in self.ques:
             if isinstance(que, TQue) and que.address_bytes >= 0:
                 que.free_all_event()
@@ -476,6 +483,19 @@ class AiCore(
                 self._builder.ques[QueInfo(q.name, q.position.value, q.address_bytes, q.buffer_bytes, q.num)] = None
         if self._pipe is not None:
             self._builder.end_bytes = max(self._builder.end_bytes, self._pipe.end_bytes)
+
+
+def _is_machinery(frame: FrameType) -> bool:
+    """Whether a frame belongs to recording, not to a kernel."""
+    name: str = frame.f_globals.get("__name__", "")
+    return name.startswith(_OWN_MODULES) or name == "contextlib"
+
+
+def _line_of(frame: FrameType | None) -> str:
+    if frame is None:
+        return "?"
+    file = frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{file}:{frame.f_lineno}"
 
 
 def _pipe_of(op: Instruction) -> Pipe:
@@ -531,7 +551,12 @@ class Recording:
 
 
 def record(
-    kernel: Kernel, device: Device, block_dim: int, gm: tuple[GlobalTensor, ...], arguments: tuple[object, ...]
+    kernel: Kernel,
+    device: Device,
+    block_dim: int,
+    gm: tuple[GlobalTensor, ...],
+    arguments: tuple[object, ...],
+    progress: StageProgress | None = None,
 ) -> Recording:
     """Run a kernel once per core and return the program it recorded.
 
@@ -541,6 +566,7 @@ def record(
         block_dim: cores that run the kernel, 1 .. the device's AIV count.
         gm: GM tensors, placed.
         arguments: passed on, usually the tiling.
+        progress: told how many cores are recorded.
 
     Raises:
         KernelError: the kernel cannot be recorded; the text names its line.
@@ -552,6 +578,8 @@ def record(
             asc = AiCore(builder, core)
             _run_user_code(asc, kernel, (*gm, *arguments))
             asc.finish()
+            if progress is not None:
+                progress(core + 1, block_dim)
     except Rejected:
         complete = False
     return Recording(builder.build(), tuple(builder.findings.values()), complete)

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -41,6 +42,7 @@ class RunResult:
         log: instruction log of core 0 with its data columns, for single API calls.
         despite_findings: simulated although findings of severity E were there.
         expectations: the scenario's [expect], judged.
+        folder: where the scenario's file names start.
     """
 
     name: str
@@ -53,6 +55,7 @@ class RunResult:
     log: tuple[dict[str, str], ...] = ()
     despite_findings: bool = False
     expectations: tuple[Expectation, ...] = field(default=())
+    folder: Path = Path()
 
     @property
     def makespan_cycles(self) -> int:

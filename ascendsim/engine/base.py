@@ -44,6 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendsim.errors import InputError
+from ascendsim.progress import StageProgress
 from ascendsim.terms import HardEvent, Pipe
 
 UNITS_PER_BYTE = 4096
@@ -187,17 +188,10 @@ class Timeline:
         return self.columns[name]
 
 
-class Progress(Protocol):
-    """Told from time to time how many rows are done."""
-
-    def __call__(self, done: int, total: int) -> None:
-        """Rows scheduled so far, and all rows."""
-
-
 class Engine(Protocol):
     """A scheduler of the contract above."""
 
-    def __call__(self, program: ScheduleInput, progress: Progress | None = None) -> Timeline:
+    def __call__(self, program: ScheduleInput, progress: StageProgress | None = None) -> Timeline:
         """Return when every row runs; raise Deadlock when no pipe can move."""
 
 

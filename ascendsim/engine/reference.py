@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import simpy
 
-from ascendsim.engine.base import TIMELINE_COLUMNS, UNITS_PER_BYTE, Kind, Progress, ScheduleInput, Timeline, Wait
+from ascendsim.engine.base import TIMELINE_COLUMNS, UNITS_PER_BYTE, Kind, ScheduleInput, Timeline, Wait
 from ascendsim.engine.link import L2, EndOfCycle, FairLink, Transfer, uncontended_cycles
 from ascendsim.errors import Deadlock
+from ascendsim.progress import StageProgress
 from ascendsim.terms import Pipe
 
 Process = Generator[simpy.Event, Any, None]
@@ -31,7 +32,7 @@ class _Row:
 class _Machine:
     """The chip: clock, links, L2, and the timeline being written."""
 
-    def __init__(self, program: ScheduleInput, progress: Progress | None) -> None:
+    def __init__(self, program: ScheduleInput, progress: StageProgress | None) -> None:
         self.env = simpy.Environment()
         self.program = program
         self.progress = progress
@@ -339,7 +340,7 @@ class _Core:
                 yield _Row(first + i, int(call), fields)
 
 
-def schedule(program: ScheduleInput, progress: Progress | None = None) -> Timeline:
+def schedule(program: ScheduleInput, progress: StageProgress | None = None) -> Timeline:
     """Return when every row runs.
 
     Raises:

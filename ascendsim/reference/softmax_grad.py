@@ -32,7 +32,7 @@ def softmax_grad_bound(grad: Array, src: Array, *, is_front: bool = False, ori_k
     bound = unit * row_sum if is_front else unit * (g + row_sum) * p
     if np.asarray(src).dtype == np.float16:
         exact = np.abs(softmax_grad(grad, src, is_front=is_front, ori_k=ori_k)) + bound
-        bound = bound + np.maximum(np.spacing(exact.astype(np.float16)).astype(np.float64), 2.0**-24)
+        bound = bound + np.spacing(exact.astype(np.float16)).astype(np.float64) / 2
     return np.asarray(bound)
 
 

@@ -1,5 +1,5 @@
 """Rules over whole programs. Rules of single instructions stand with their declarations in `isa`."""
 
-from ascendsim.check.static import check_program
+from ascendsim.checks.static import check_program
 
 __all__ = ["check_program"]

@@ -1,0 +1,311 @@
+"""The `ascendsim` command. Each command imports what it needs itself, so that `--help` is quick.
+
+Exit codes: 0 done; 1 findings of severity E; 2 input that cannot be used; 3 an expectation of the scenario is not met;
+4 deadlock; 130 interrupted.
+"""
+
+import json
+import signal
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from ascendsim import __version__
+from ascendsim.errors import AscendSimError, Deadlock, Finding, InputError, Rejected
+
+app = typer.Typer(
+    name="ascendsim",
+    help="Simulate AscendC operators without an NPU: values, cycles, memory map and findings from one run.\n\n"
+    "Exit codes: 0 done, 1 findings of severity E, 2 input that cannot be used, 3 an expectation is not met, "
+    "4 deadlock, 130 interrupted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+Scenario = Annotated[str, typer.Argument(help="Scenario file, or the name of a shipped one.", metavar="SCENARIO")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Change a key: --set tiling.tile_m=32 --set queues.in_p.num=2.", metavar="KEY=VALUE"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Soc = Annotated[str, typer.Option("--soc", help="Part, such as Ascend910B1; a product name lists its parts.")]
+
+
+class Exit(IntEnum):
+    """Exit codes."""
+
+    DONE = 0
+    FINDINGS = 1
+    INPUT = 2
+    EXPECTATION = 3
+    DEADLOCK = 4
+    INTERRUPTED = 130
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    show: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    """Print the version if asked."""
+    if show:
+        out.print(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    scenario: Scenario,
+    folder: Annotated[Path | None, typer.Option("--out", help="Folder for the run; default out/NAME.")] = None,
+    changes: Changes = None,
+    engine: Annotated[str | None, typer.Option(help="Engine; this version has: reference.")] = None,
+    despite_findings: Annotated[
+        bool, typer.Option("--despite-findings", help="Simulate although there are errors, where that has a meaning.")
+    ] = False,
+    trace_time: Annotated[
+        str, typer.Option("--time", help="Unit of trace.json: us, or cycle (1 cycle shown as 1 ns).")
+    ] = "us",
+    as_json: AsJson = False,
+) -> None:
+    """Run a scenario: values, cycles, findings, pictures.
+
+    Writes a folder with report.md, timeline.png and .svg, memory.png, trace.json, outputs.npz, findings.json and the
+    resolved scenario.
+    """
+    from ascendsim.machine import run as run_scenario
+    from ascendsim.report import terminal
+    from ascendsim.runfolder import check_folder, write_run
+    from ascendsim.scenario import load_scenario
+
+    unit = _time_unit(trace_time)
+    loaded = load_scenario(scenario, parse_changes(changes))
+    target = folder or Path("out") / loaded.name
+    check_folder(target)
+    with _progress() as progress:
+        result = run_scenario(loaded, engine, despite_findings=despite_findings, progress=progress)
+        files = write_run(result, target, time=unit, progress=progress)
+    if as_json:
+        _print_json(result.summary() | {"out": str(target)})
+    else:
+        out.print(terminal(result))
+        out.print(f"{len(files)} files in {target}")
+    if not all(e.met for e in result.expectations):
+        raise typer.Exit(Exit.EXPECTATION)
+
+
+@app.command()
+def check(scenario: Scenario, changes: Changes = None, as_json: AsJson = False) -> None:
+    """Print what the rules find, without simulating."""
+    from ascendsim.machine import check as check_scenario
+    from ascendsim.report import finding_text
+
+    findings = check_scenario(scenario, set=parse_changes(changes))
+    if as_json:
+        _print_json({"findings": [f.to_dict() for f in findings]})
+    else:
+        for finding in findings:
+            out.print(finding_text(finding), soft_wrap=True)
+        out.print("no findings" if not findings else f"{len(findings)} findings")
+    if any(f.code.startswith("E-") for f in findings):
+        raise typer.Exit(Exit.FINDINGS)
+
+
+@app.command()
+def devices(
+    name: Annotated[str | None, typer.Argument(help="A part or a product name; none lists all parts.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the parts, or show one with its UB limits."""
+    from ascendsim import show
+    from ascendsim.device import find_product, load_device, parts_of
+
+    product = None if name is None else find_product(name)
+    if product is not None and product.reason:
+        raise InputError(f"{name} cannot be simulated: {product.reason}")
+    if name is None or product is not None:
+        names = None if product is None else parts_of(product.family)
+        _print_json(show.device_list(names)) if as_json else out.print(show.device_table(names))
+        return
+    device = load_device(name)
+    _print_json(json.loads(device.model_dump_json(by_alias=True))) if as_json else out.print(show.device_page(device))
+
+
+@app.command()
+def tmpsize(
+    api: Annotated[str, typer.Argument(help="softmaxgrad.")],
+    shape: Annotated[str, typer.Option(help="Axes joined by commas, such as 960,960.")],
+    element: Annotated[str, typer.Option("--dtype", help="half or float.")],
+    front: Annotated[bool, typer.Option("--front", help="Only the row sums (isFront).")] = False,
+    soc: Soc = "Ascend910B1",
+    arch: Annotated[int | None, typer.Option(help="An architecture number instead of a part: sizes only.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Size an API's temp buffer: min, max, what fits.
+
+    With a part also the tiling that each size gives, and its predicted cycles.
+    """
+    from ascendsim import show
+    from ascendsim.device import load_device
+    from ascendsim.dtypes import dtype
+    from ascendsim.tmpsize import softmax_grad_tmp_size
+
+    if api != "softmaxgrad":
+        raise InputError(f"{api}: this version knows the temp of softmaxgrad")
+    kind = dtype(element)
+    if kind.name not in ("half", "float"):
+        raise InputError(f"--dtype {element}: SoftmaxGrad supports half and float")
+    device = None if arch is not None else load_device(soc)
+    npu_arch = arch if device is None else device.npu_arch
+    assert npu_arch is not None
+    answer = softmax_grad_tmp_size(parse_shape(shape), kind, front, npu_arch, device)
+    if as_json:
+        _print_json(answer.to_dict() | {"soc": None if device is None else device.name})
+    else:
+        out.print(show.tmp_size(answer, device))
+
+
+@app.command()
+def why(
+    folder: Annotated[Path, typer.Argument(help="Folder of a run.", metavar="RUN")],
+    pipes: Annotated[str, typer.Option(help="Pipes to explain, such as MTE2,V; none for all.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Say in words what a run's pipes waited for."""
+    from ascendsim.runfolder import load_run
+    from ascendsim.words import pipe_names
+    from ascendsim.words import why as explain
+
+    try:
+        chosen = pipe_names(pipes) if pipes else ()
+    except ValueError as error:
+        raise InputError(f"--pipes {pipes}: {error}") from None
+    lines = explain(load_run(folder), chosen)
+    if as_json:
+        _print_json({"run": str(folder), "why": lines})
+    else:
+        for line in lines:
+            out.print(line, soft_wrap=True, markup=False)
+
+
+def parse_changes(changes: list[str] | None) -> dict[str, Any]:
+    """Turn KEY=VALUE options into values: TOML where it parses as TOML, else text.
+
+    Raises:
+        InputError: an option without "=".
+    """
+    parsed: dict[str, Any] = {}
+    for change in changes or []:
+        key, equals, text = change.partition("=")
+        if not equals or not key.strip():
+            raise InputError(f"--set {change}: want KEY=VALUE, such as tiling.tile_m=32")
+        try:
+            parsed[key.strip()] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            parsed[key.strip()] = text
+    return parsed
+
+
+def parse_shape(text: str) -> tuple[int, ...]:
+    """Turn "960,960" into (960, 960).
+
+    Raises:
+        InputError: not whole numbers joined by commas.
+    """
+    try:
+        return tuple(int(axis) for axis in text.split(","))
+    except ValueError:
+        raise InputError(f"--shape {text}: want whole numbers joined by commas, such as 960,960") from None
+
+
+def _time_unit(text: str) -> Literal["us", "cycle"]:
+    if text == "us":
+        return "us"
+    if text == "cycle":
+        return "cycle"
+    raise InputError(f"--time {text}: want us or cycle")
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.write(json.dumps(value, indent=1) + "\n")
+
+
+class _LazyBar:
+    """A progress bar that appears when something takes longer than a second."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if self._bar is None and time.monotonic() - self._begun > 1:
+            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"))
+            self._bar = Progress(*columns, TimeRemainingColumn(), console=err, transient=True)
+            self._task = self._bar.add_task(stage)
+            self._bar.start()
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, description=stage, completed=done, total=total)
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+@contextmanager
+def _progress() -> Iterator[_LazyBar]:
+    bar = _LazyBar()
+    try:
+        yield bar
+    finally:
+        bar.stop()
+
+
+class _Interrupted(BaseException):
+    """Ctrl-C. Not a KeyboardInterrupt, which the command-line library would turn into its own message and code."""
+
+
+def _interrupt(signal_number: int, frame: FrameType | None) -> None:
+    del signal_number, frame
+    raise _Interrupted
+
+
+def main() -> None:
+    """Run the command and turn a user's mistakes into a message and an exit code."""
+    signal.signal(signal.SIGINT, _interrupt)
+    try:
+        app()
+    except Rejected as error:
+        _print_rejected(error.findings)
+        sys.exit(Exit.FINDINGS)
+    except Deadlock as error:
+        err.print(f"error: {error}", markup=False)
+        sys.exit(Exit.DEADLOCK)
+    except AscendSimError as error:
+        err.print(f"error: {error}", markup=False, soft_wrap=True)
+        sys.exit(Exit.INPUT)
+    except _Interrupted:
+        err.print("interrupted")
+        sys.exit(Exit.INTERRUPTED)
+
+
+def _print_rejected(findings: tuple[Finding, ...]) -> None:
+    from ascendsim.report import finding_text
+
+    for finding in findings:
+        err.print(finding_text(finding), soft_wrap=True)
+    errors = sum(f.code.startswith("E-") for f in findings)
+    err.print(f"{errors} errors: not simulated (--despite-findings simulates where that has a meaning)")

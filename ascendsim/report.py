@@ -1,0 +1,151 @@
+"""The run as text: tables for the terminal and a Markdown report. Functions of a RunResult."""
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ascendsim.errors import Finding, Severity
+from ascendsim.result import RunResult
+from ascendsim.terms import Pipe
+from ascendsim.words import cause_sentence
+
+Cells = list[tuple[str, ...]]
+STAMP = "SIMULATED DESPITE FINDINGS"
+_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+
+
+def headline(result: RunResult) -> list[tuple[str, str]]:
+    """What matters most, as (name, value)."""
+    moved = result.summary()["bytes_moved"]
+    return [
+        ("device", f"{result.device.name}, {result.program.block_dim} of {result.device.aiv} AIVs"),
+        ("makespan", f"{result.makespan_cycles} cycles, {result.makespan_us:.3f} us at {result.device.clock_mhz} MHz"),
+        ("bottleneck", result.bottleneck),
+        ("peak UB", _ub_text(result)),
+        ("GM traffic", ", ".join(f"{name} {count} B" for name, count in moved.items()) or "none"),
+        ("program", f"{len(result.timeline)} rows in {len(result.program.templates)} templates"),
+    ]
+
+
+def _ub_text(result: RunResult) -> str:
+    ub = result.device.ub
+    return f"{result.peak_bytes['UB']} B (safe to {ub.safe_bytes.value}, visible to {ub.visible_bytes.value})"
+
+
+def pipe_cells(result: RunResult) -> Cells:
+    """Per pipe: busy, stalled, idle as shares of its cores' time, and instructions."""
+    rows: Cells = []
+    for pipe in sorted({u.pipe for u in result.pipe_use}):
+        uses = [u for u in result.pipe_use if u.pipe is pipe]
+        total = max(1, len(uses) * result.makespan_cycles)
+        busy, stalled = sum(u.busy_cycles for u in uses), sum(u.stalled_cycles for u in uses)
+        shares = (f"{part / total:.1%}" for part in (busy, stalled, total - busy - stalled))
+        rows.append((pipe.name, *shares, str(sum(u.rows for u in uses))))
+    return rows
+
+
+def overlap_cells(result: RunResult) -> Cells:
+    """Per pair of pipes: shared cycles over the smaller busy time."""
+    return [(f"{o.first.name} + {o.second.name}", str(o.shared_cycles), f"{o.share:.1%}") for o in result.overlaps]
+
+
+def step_cells(result: RunResult) -> Cells:
+    """Per marked step: cycles over all cores and share."""
+    total = max(1, sum(result.step_cycles.values()))
+    return [(name, str(cycles), f"{cycles / total:.1%}") for name, cycles in result.step_cycles.items()]
+
+
+def cause_cells(result: RunResult, most: int = 5) -> Cells:
+    """The top causes of waiting: pipe, cause, queue, tensor or step, source line, count, cycles."""
+    return [
+        (c.pipe.name, c.wait.words, c.name, c.line, str(c.count), str(c.cycles))
+        for c in result.causes
+        if c.pipe is not Pipe.ALL
+    ][:most]
+
+
+def expectation_cells(result: RunResult) -> Cells:
+    """The scenario's [expect]: met or not."""
+    return [("met" if e.met else "NOT MET", e.what, e.wanted, e.got) for e in result.expectations]
+
+
+_TABLES = (
+    ("Pipes", ("pipe", "busy", "stalled", "idle", "instructions"), pipe_cells),
+    ("Overlap", ("pipes", "shared cycles", "of the less busy one"), overlap_cells),
+    ("Marked steps (all cores)", ("step", "cycles", "share"), step_cells),
+    ("Top causes of waiting", ("pipe", "cause", "queue, tensor or step", "line", "count", "cycles"), cause_cells),
+    ("Expectations", ("", "what", "wanted", "got"), expectation_cells),
+)
+
+
+def terminal(result: RunResult) -> RenderableType:
+    """Return the summary for a terminal."""
+    parts: list[RenderableType] = [Text(result.name, style="bold")]
+    if result.despite_findings:
+        parts.append(Text(STAMP, style="bold red"))
+    head = Table.grid(padding=(0, 2))
+    for name, value in headline(result):
+        head.add_row(Text(name, style="dim"), value)
+    parts.append(head)
+    for title, columns, cells in _TABLES:
+        rows = cells(result)
+        if rows:
+            parts.append(_table(title, columns, rows))
+    parts += [finding_text(f) for f in result.findings]
+    return Group(*parts)
+
+
+def _table(title: str, columns: tuple[str, ...], rows: Cells) -> Table:
+    table = Table(
+        title=title, title_justify="left", title_style="bold", header_style="dim", box=None, padding=(0, 2, 0, 0)
+    )
+    for column, cell in zip(columns, rows[0], strict=True):
+        table.add_column(column, justify="right" if cell[:1].isdigit() else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def finding_text(finding: Finding) -> Text:
+    """Return one finding for a terminal, in the colour of its severity."""
+    text = Text(finding.code, style=f"bold {_COLOURS[finding.severity]}")
+    text.append(str(finding).removeprefix(finding.code), style="default")
+    if finding.count > 1:
+        text.append(f" ({finding.count} times)", style="dim")
+    return text
+
+
+def markdown(result: RunResult) -> str:
+    """Return the report as Markdown."""
+    lines = [f"# {result.name}", ""]
+    if result.despite_findings:
+        lines += [f"**{STAMP}**", ""]
+    lines += [f"- {name}: {value}" for name, value in headline(result)]
+    lines += [f"- digest: {result.digest}", ""]
+    for title, columns, cells in _TABLES:
+        rows = cells(result)
+        if rows:
+            lines += [f"## {title}", "", *_markdown_table(columns, rows), ""]
+    lines += ["## Waiting in words", ""]
+    lines += [f"- {cause_sentence(result, c)}" for c in result.causes[:5]] or ["- Nothing was waited for."]
+    lines += ["", "## Findings", ""]
+    lines += [f"- {f}" for f in result.findings] or ["- None."]
+    lines += ["", "## Pictures", "", "![timeline](timeline.png)", "", "![UB over time](memory.png)", ""]
+    lines += ["## What this rests on", "", *_choices(result), ""]
+    return "\n".join(lines)
+
+
+def _markdown_table(columns: tuple[str, ...], rows: Cells) -> list[str]:
+    head = "| " + " | ".join(c or " " for c in columns) + " |"
+    return [head, "|" + "---|" * len(columns), *("| " + " | ".join(row) + " |" for row in rows)]
+
+
+def _choices(result: RunResult) -> list[str]:
+    arithmetic = result.device.arithmetic
+    uncertain = result.device.uncertain_numbers()
+    return [
+        f"- half overflow: {arithmetic.half_overflow.value.value} ({arithmetic.half_overflow.status})",
+        f"- rounding of half results: {arithmetic.softmax_grad_half_round_mode.value}",
+        f"- numbers of the device file that are assumed or inferred: {', '.join(uncertain) or 'none'}",
+        "- kernel launch and instruction cache are not part of the makespan",
+    ]

@@ -1,0 +1,94 @@
+"""Waiting causes and pipe use in words, for reports and `why`."""
+
+from ascendsim.analysis import Cause
+from ascendsim.engine.base import Wait
+from ascendsim.record import END_OF_KERNEL
+from ascendsim.result import RunResult
+from ascendsim.terms import Pipe
+
+
+def pipe_names(text: str) -> tuple[Pipe, ...]:
+    """Parse "MTE2,V".
+
+    Raises:
+        ValueError: a name that is no pipe; the text lists the pipes.
+    """
+    known = [p.name for p in Pipe if p is not Pipe.ALL]
+    found = []
+    for name in text.split(","):
+        if name.strip().upper() not in known:
+            raise ValueError(f"{name.strip()!r} is no pipe; pipes are {', '.join(known)}")
+        found.append(Pipe[name.strip().upper()])
+    return tuple(found)
+
+
+def cause_sentence(result: RunResult, cause: Cause) -> str:
+    """Return one cause as a sentence: who waited, how long, for what, where, and what would help."""
+    total = sum(1 for u in result.pipe_use if u.pipe is cause.pipe) * result.makespan_cycles
+    share = f"{cause.cycles / total:.1%}" if total else "0 %"
+    times = "once" if cause.count == 1 else f"{cause.count} times"
+    return (
+        f"{cause.pipe.name} waited {cause.cycles} cycles ({share} of its time, {times}) "
+        f"{_because(result, cause)} [{cause.line}]. {_advice(result, cause)}"
+    ).strip()
+
+
+def _because(result: RunResult, cause: Cause) -> str:
+    is_queue = any(q.name == cause.name for q in result.program.ques)
+    if cause.line == END_OF_KERNEL:
+        return f"for the last turn of queue {cause.name} when the kernel ends"
+    texts = {
+        Wait.BUFFER: f"because no buffer of queue {cause.name} was free: it has {_buffers(result, cause.name)}",
+        Wait.FLAG: f"for data in queue {cause.name}" if is_queue else f"for a flag in step {cause.name}",
+        Wait.BARRIER: f"for its own results at a barrier in step {cause.name}",
+        Wait.BANDWIDTH: f"because other cores shared the bandwidth of tensor {cause.name}",
+        Wait.DISPATCH: f"because the scalar unit had not issued the work of {cause.name} yet",
+    }
+    return texts.get(cause.wait, f"for {cause.wait.words}")
+
+
+def _buffers(result: RunResult, queue: str) -> str:
+    num = next((q.num for q in result.program.ques if q.name == queue), 0)
+    return "1 buffer" if num == 1 else f"{num} buffers"
+
+
+def _advice(result: RunResult, cause: Cause) -> str:
+    if cause.wait is Wait.BUFFER:
+        return f"Give {cause.name} another buffer, or free it earlier."
+    single = [q for q in result.program.ques if q.name == cause.name and q.num == 1]
+    if cause.wait is Wait.FLAG and single:
+        return f"{cause.name} has 1 buffer, so loading and computing take turns; with 2 they can overlap."
+    if cause.wait is Wait.DISPATCH:
+        return "Issue it earlier in the program, before a step that makes the scalar unit wait."
+    return ""
+
+
+def why(result: RunResult, pipes: tuple[Pipe, ...], most: int = 8) -> list[str]:
+    """Return how busy the given pipes were, how far they overlap, and what they waited for, in sentences."""
+    chosen = pipes or tuple(sorted({u.pipe for u in result.pipe_use}))
+    lines = [_use_sentence(result, pipe) for pipe in chosen]
+    lines += [
+        f"{o.first.name} and {o.second.name} worked at the same time for {o.shared_cycles} cycles, "
+        f"{o.share:.0%} of the less busy one's time."
+        for o in result.overlaps
+        if o.first in chosen and o.second in chosen
+    ]
+    wanted = [c for c in result.causes if c.pipe in chosen]
+    lines += [cause_sentence(result, c) for c in wanted[:most]]
+    if not wanted:
+        lines.append("Nothing was waited for.")
+    elif len(wanted) > most:
+        lines.append(f"{len(wanted) - most} smaller causes are left out.")
+    return lines
+
+
+def _use_sentence(result: RunResult, pipe: Pipe) -> str:
+    uses = [u for u in result.pipe_use if u.pipe is pipe]
+    if not uses:
+        return f"{pipe.name} has no work."
+    total = len(uses) * result.makespan_cycles
+    busy, stalled = sum(u.busy_cycles for u in uses), sum(u.stalled_cycles for u in uses)
+    return (
+        f"{pipe.name} was busy {busy / total:.0%}, stalled {stalled / total:.0%} and idle "
+        f"{(total - busy - stalled) / total:.0%} of {result.makespan_cycles} cycles on {len(uses)} cores."
+    )

@@ -1,0 +1,75 @@
+"""The table of instructions as a whole: what every entry must have."""
+
+import pytest
+
+from ascendsim.isa.instruction import BY_OPCODE, TABLE, register_instruction
+from ascendsim.program import MAX_PARAMS
+from ascendsim.record import AiCore  # importing it fills the table
+from ascendsim.terms import Pipe
+
+ANY_PIPE = {"set_flag", "wait_flag", "pipe_barrier"}
+STRIDED = {"repeat", "block_count"}
+
+
+@pytest.fixture(params=list(TABLE))
+def op(request):
+    return TABLE[request.param]
+
+
+def test_names_its_source(op):
+    text, _, source = op.doc.partition("Source:")
+    assert text.strip()
+    assert source.strip()
+
+
+def test_fits_the_parameter_columns(op):
+    assert len(op.params) <= MAX_PARAMS == 8
+    assert len(set(op.params)) == len(op.params)
+
+
+def test_has_a_pipe_unless_the_call_decides(op):
+    assert (op.pipe is None) == (op.name in ANY_PIPE)
+    assert op.pipe in (None, Pipe.S, Pipe.V, Pipe.MTE2, Pipe.MTE3)
+
+
+def test_opcode_finds_the_instruction_and_stays(op):
+    assert BY_OPCODE[op.opcode] is op
+    assert TABLE[op.name] is op
+    assert op.opcode == BY_OPCODE.index(op)
+
+
+def test_masked_instructions_are_vector_instructions_with_a_repeat(op):
+    if op.uses_mask:
+        assert op.pipe is Pipe.V
+        assert op.params[0] == "repeat"
+
+
+def test_instructions_that_move_or_compute_have_checks(op):
+    assert bool(op.checks) == (op.api not in ("", "SetFlag", "WaitFlag", "PipeBarrier"))
+
+
+def test_the_table_and_the_opcodes_hold_the_same():
+    assert len(BY_OPCODE) == len(TABLE)
+    assert set(map(id, BY_OPCODE)) == set(map(id, TABLE.values()))
+
+
+def test_every_api_name_can_be_called():
+    """Each AscendC name is an attribute of AiCore in snake_case."""
+    for op in TABLE.values():
+        name = "".join(f"_{c.lower()}" if c.isupper() else c for c in op.api).lstrip("_") or op.name.replace(
+            "set_mask_", "set_mask_"
+        )
+        assert hasattr(AiCore, name), op.name
+
+
+def test_a_second_instruction_of_a_name_is_refused():
+    with pytest.raises(ValueError, match=r"^instruction add is declared twice$"):
+        register_instruction(TABLE["add"])
+
+
+def test_a_docstring_without_a_source_is_refused():
+    from dataclasses import replace
+
+    with pytest.raises(ValueError, match=r"^instruction new: its docstring names no source$"):
+        register_instruction(replace(TABLE["add"], name="new", doc="dst = src"))
+    assert "new" not in TABLE

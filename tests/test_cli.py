@@ -1,0 +1,243 @@
+"""The command as a user meets it: started as a process, judged by what it prints, writes and exits with."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import ROOT
+
+import ascendsim as asc
+
+COMMAND = [str(Path(sys.executable).parent / "ascendsim")]
+FILES = {
+    "report.md", "timeline.png", "timeline.svg", "memory.png", "trace.json", "outputs.npz", "findings.json",
+    "scenario.toml", "run.npz", "run.json",
+}  # fmt: skip
+
+
+def _run(*arguments, cwd=ROOT, code=0):
+    done = subprocess.run(
+        [*COMMAND, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == code, f"{done.returncode}: {done.stdout}{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def double_buffered(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run") / "double"
+    return folder, _run("run", "scenarios/softmaxgrad_960x960_float.toml", "--out", folder)
+
+
+@pytest.fixture(scope="module")
+def single_buffered(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run") / "single"
+    one = [f"--set=queues.{q}.num=1" for q in ("in_grad", "in_p", "out")]
+    # The scenario expects an overlap that one buffer cannot give: exit code 3.
+    return folder, _run("run", "scenarios/softmaxgrad_960x960_float.toml", *one, "--out", folder, code=3)
+
+
+def test_run_writes_everything(double_buffered):
+    folder, done = double_buffered
+    assert {p.name for p in folder.iterdir()} == FILES
+    assert f"10 files in {folder}" in done.stdout.replace("\n", "")
+    for text in ("makespan", "bottleneck", "MTE2", "Top causes of waiting", "peak UB", "SoftmaxGrad/reducesum"):
+        assert text in done.stdout
+    assert json.loads((folder / "findings.json").read_text()) == []
+    assert np.load(folder / "outputs.npz")["dst"].shape == (960, 960)
+
+
+def test_two_buffers_overlap_and_one_does_not(double_buffered, single_buffered):
+    two = asc.load_run(double_buffered[0]).summary()["overlap"]
+    one = asc.load_run(single_buffered[0]).summary()["overlap"]
+    assert two["V,MTE2"] > 0.7
+    assert two["V,MTE3"] > 0.5
+    assert two["MTE2,MTE3"] > 0.5
+    assert one["V,MTE2"] == 0
+    assert one["V,MTE3"] == 0
+
+
+def test_why_names_the_queue(single_buffered):
+    folder, _ = single_buffered
+    text = _run("why", folder, "--pipes", "MTE2,V").stdout
+    assert "V and MTE2 worked at the same time for 0 cycles" in text
+    assert "because no buffer of queue in_grad was free: it has 1 buffer" in text
+    assert "V waited" in text
+    assert "for data in queue in_grad" in text
+    assert json.loads(_run("why", folder, "--json").stdout)["run"] == str(folder)
+
+
+def test_why_refuses_what_it_cannot_explain(tmp_path, single_buffered):
+    assert "no run there (run.json is missing)" in _run("why", tmp_path, code=2).stderr
+    assert "'XY' is no pipe; pipes are S, V, M, " in _run("why", single_buffered[0], "--pipes", "XY", code=2).stderr
+
+
+def test_a_run_is_read_back_as_it_was(double_buffered):
+    folder, _ = double_buffered
+    back = asc.load_run(folder)
+    fresh = asc.run(ROOT / "scenarios/softmaxgrad_960x960_float.toml")
+    assert back.digest == fresh.digest
+    assert back.summary() == fresh.summary()
+    assert back.outputs["dst"].tobytes() == fresh.outputs["dst"].tobytes()
+    assert back.expectations == fresh.expectations
+    assert back.instruction_log() == fresh.instruction_log()
+
+
+def test_the_resolved_scenario_runs_from_its_folder(tmp_path):
+    folder = tmp_path / "real"
+    _run("run", "scenarios/softmaxgrad_minilm_attention.toml", "--out", folder)
+    again = asc.run(folder / "scenario.toml")
+    assert again.digest == asc.load_run(folder).digest
+
+
+def test_same_scenario_same_bytes(tmp_path):
+    for name in ("a", "b"):
+        _run("run", "vector_add", "--out", tmp_path / name)
+    for file in sorted(FILES - {"timeline.png", "timeline.svg", "memory.png"}):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes(), file
+
+
+def test_json_is_one_object(tmp_path):
+    done = _run("run", "vector_add", "--json", "--out", tmp_path / "x")
+    summary = json.loads(done.stdout)
+    assert summary["name"] == "vector_add"
+    assert summary["makespan_cycles"] > 0
+    assert {"V", "MTE2", "MTE3", "S"} == set(summary["pipes"])
+
+
+def test_findings_stop_the_run_and_write_nothing(tmp_path):
+    done = _run("run", "softmaxgrad_960x960_float", "--set", "tiling.tile_m=9", "--out", tmp_path / "x", code=1)
+    assert "E-CAP-UB" in done.stderr
+    assert "2 errors: not simulated" in done.stderr
+    assert not (tmp_path / "x").exists()
+
+
+def test_despite_findings_stamps(tmp_path):
+    changes = ["--set", "tiling.tile_m=8", "--set", "tiling.tmp_bytes=12256"]
+    folder = tmp_path / "x"
+    done = _run("run", "softmaxgrad_960x960_float", *changes, "--despite-findings", "--out", folder, code=3)
+    assert "SIMULATED DESPITE FINDINGS" in done.stdout
+    assert "SIMULATED DESPITE FINDINGS" in (folder / "report.md").read_text()
+    assert json.loads((folder / "findings.json").read_text())[0]["code"] == "E-CAP-UB"
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path):
+    (tmp_path / "mine.txt").write_text("keep")
+    done = _run("run", "vector_add", "--out", tmp_path, code=2)
+    assert "holds other files and no run" in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_check(tmp_path):
+    assert _run("check", "softmaxgrad_960x960_float").stdout == "no findings\n"
+    done = _run("check", "softmaxgrad_960x960_float", "--set", "tiling.tmp_bytes=4000", "--json", code=1)
+    assert [f["code"] for f in json.loads(done.stdout)["findings"]] == ["E-TMP-SMALL", "E-SMG-NOTILE"]
+
+
+def test_wrong_input_is_named_and_exits_with_2(tmp_path):
+    assert "error: nothere.toml: no such scenario file" in _run("run", "nothere.toml", code=2).stderr
+    assert "Missing argument 'SCENARIO'" in _run("run", code=2).stderr
+    assert "No such option: --foo" in _run("run", "--foo", code=2).stderr
+    assert "--time ns: want us or cycle" in _run("run", "vector_add", "--time", "ns", code=2).stderr
+    binary = tmp_path / "b.toml"
+    binary.write_bytes(b"\xff\xfe\x00")
+    assert "not a text file in UTF-8" in _run("run", binary, code=2).stderr
+    assert "unknown engine 'warp'" in _run("run", "vector_add", "--engine", "warp", code=2).stderr
+
+
+def test_deadlock_exits_with_4(tmp_path):
+    (tmp_path / "k.py").write_text(
+        "from ascendsim import HardEvent\n\n\ndef main(asc, x, t):\n    asc.wait_flag(HardEvent.MTE3_MTE2, 0)\n"
+    )
+    (tmp_path / "k.toml").write_text(
+        'schema = 1\ndevice = "Ascend910B1"\nkernel = "k.py:main"\nblock_dim = 1\n'
+        '[tensors.x]\nrole = "output"\nshape = [8]\ndtype = "float"\n'
+    )
+    done = _run("run", "k.toml", "--out", "o", cwd=tmp_path, code=4)
+    assert "deadlock on core 0: no pipe can move" in done.stderr
+    assert "MTE2 waits at k.py:5 for MTE3_MTE2 id 0, which MTE3 never sets" in done.stderr
+    assert not (tmp_path / "o").exists()
+
+
+def test_devices():
+    assert "Ascend910B1" in _run("devices").stdout
+    names = [d["name"] for d in json.loads(_run("devices", "Atlas A3 training", "--json").stdout)]
+    assert names == [n for n in names if n.startswith(("Ascend910_93", "Ascend910C"))]
+    page = _run("devices", "Ascend910B1").stdout
+    for text in ("196608", "196352", "188160", "hardware", "visible", "safe"):
+        assert text in page
+    assert json.loads(_run("devices", "Ascend910B4", "--json").stdout)["cores"]["clock_mhz"]["value"] == 1650
+    assert "first-generation part" in _run("devices", "Ascend910B", code=2).stderr
+
+
+def test_tmpsize():
+    answer = json.loads(_run("tmpsize", "softmaxgrad", "--shape", "64,128", "--dtype", "float", "--json").stdout)
+    assert (answer["min_bytes"], answer["max_bytes"]) == (832, 53248)
+    assert answer["choices"]["fits"]["tiling"]["split_m"] == 64
+    assert answer["choices"]["min"]["cycles"] > answer["choices"]["max"]["cycles"] > 0
+    large = json.loads(_run("tmpsize", "softmaxgrad", "--shape", "960,960", "--dtype", "float", "--json").stdout)
+    assert (large["min_bytes"], large["max_bytes"]) == (4160, 3993600)
+    assert "fits" not in large["choices"]
+    text = _run("tmpsize", "softmaxgrad", "--shape", "960,960", "--dtype", "float").stdout
+    assert "grad, src and dst take 11059200 B, more than the 188160 B of UB: tile the rows." in text
+    other = json.loads(
+        _run("tmpsize", "softmaxgrad", "--shape", "8,64", "--dtype", "half", "--arch", "3510", "--json").stdout
+    )
+    assert other["min_bytes"] == 512
+    assert other["choices"]["min"]["cycles"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["softmax", "--shape", "8,8", "--dtype", "float"], "softmax: this version knows the temp of softmaxgrad"),
+        (["softmaxgrad", "--shape", "8;8", "--dtype", "float"], "--shape 8;8: want whole numbers joined by commas"),
+        (["softmaxgrad", "--shape", "8,0", "--dtype", "float"], "shape [8, 0]: every axis must be at least 1"),
+        (["softmaxgrad", "--shape", "8,-8", "--dtype", "float"], "shape [8, -8]: every axis must be at least 1"),
+        (["softmaxgrad", "--shape", "8,8", "--dtype", "int8_t"], "SoftmaxGrad supports half and float"),
+        (["softmaxgrad", "--shape", "8,12", "--dtype", "float"], "CANN logs E_LAST_AXIS_UNALIGNED and still returns"),
+        (["softmaxgrad", "--shape", "8,8", "--dtype", "float", "--soc", "Atlas 350"], "cannot be simulated: arch 3510"),
+        (["softmaxgrad", "--shape", "8,8", "--dtype", "float", "--soc", "Atlas A2 training"], "choose one of its parts"),
+    ],
+)
+def test_tmpsize_refuses(arguments, text):
+    assert text in _run("tmpsize", *arguments, code=2).stderr
+
+
+def test_help_is_quick_to_load():
+    """--help must not load the numeric packages."""
+    code = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom ascendsim.cli import app\n"
+        "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
+        "print([m for m in ('numpy', 'matplotlib', 'pydantic', 'simpy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_help_documents_the_exit_codes():
+    text = " ".join(_run("--help").stdout.split())
+    assert "0 done, 1 findings of severity E, 2 input that cannot be used, 3 an expectation is not met, 4 deadlock" in text
+    assert _run("--version").stdout.strip() == asc.__version__
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path):
+    folder = tmp_path / "x"
+    process = subprocess.Popen(
+        [*COMMAND, "run", "softmaxgrad_960x960_float", "--set", "tiling.tmp_bytes=min", "--out", str(folder)],
+        cwd=ROOT, stderr=subprocess.PIPE, text=True, env=os.environ | {"NO_COLOR": "1"},
+    )  # fmt: skip
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in stderr
+    assert "Traceback" not in stderr
+    assert not folder.exists()
