@@ -192,10 +192,10 @@ def causes(program: Program, timeline: Timeline, pipes: tuple[Pipe, ...] = ()) -
 def _cause_key(rows: Rows, number: int) -> tuple[Pipe, Wait, str, str]:
     row = rows.row(number)
     wait = Wait(int(rows.timeline["waited_for"][number]))
-    return Pipe(int(rows.timeline["pipe"][number])), wait, _waited_name(rows, number, row, wait), rows.line(number)
+    return Pipe(int(rows.timeline["pipe"][number])), wait, waited_name(rows, number, row, wait), rows.line(number)
 
 
-def _waited_name(rows: Rows, number: int, row: Row, wait: Wait) -> str:
+def waited_name(rows: Rows, number: int, row: Row, wait: Wait) -> str:
     """The queue of a flag, the GM tensor of a transfer, the step of a barrier."""
     if wait is Wait.BANDWIDTH:
         refs = rows.tensors(number)
@@ -274,6 +274,8 @@ def lives(program: Program, timeline: Timeline, core: int) -> tuple[Life, ...]:
             known = open_lives.get(key)
             if known is None or _starts_anew(ref, known, pipe, call, is_dst):
                 if known is not None:
+                    # The last access may still be draining when the next one begins: bytes are counted once.
+                    known.end = min(known.end, max(known.start, int(timeline["start"][number])))
                     done.append(known.life(core))
                 known = open_lives[key] = _OpenLife(ref, int(program.calls["tile"][call]))
             known.see(int(timeline["start"][number]), int(timeline["end"][number]), pipe, call)

@@ -291,7 +291,7 @@ class _Core:
     def _log_entry(self, item: _Item) -> dict[str, str]:
         row = item.row
         entry = log_row(row, item.position, 0, item.template.tensors)
-        if row.op.api in ("GetValue", "Duplicate", "Adds", "Muls"):
+        if row.op.takes_scalar or row.register >= 0:
             entry["scalar_bits"] = f"0x{self._scalar_bits(row):x}"
         spans = [span for _, _, span in self.written]
         if spans:

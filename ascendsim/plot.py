@@ -649,7 +649,7 @@ _STRETCHED: dict[str, Any] = {"facecolor": "white", "edgecolor": "#444444", "hat
 _DISPATCHES = _lighter(_COLOURS[Pipe.S], 0.6)
 _STEP_COLOURS = ("#d9d9d9", "#eaeaea")
 _CAUSE_TEXT = {
-    Wait.DISPATCH.words: "not dispatched yet",
+    Wait.DISPATCH.words: "dispatch by SCALAR",
     _QUEUE_FULL: "queue of a pipe full",
 }
 

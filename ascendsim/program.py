@@ -198,7 +198,7 @@ class Program:
                 numbered = is_numbered(row)
                 number += numbered
                 entry = log_row(row, len(log), number if numbered else 0, template.tensors)
-                if row.op.api in ("Duplicate", "Adds", "Muls") and row.register < 0:
+                if row.op.takes_scalar and row.register < 0:
                     entry["scalar_bits"] = f"0x{row.scalar_bits:x}"
                 log.append(entry)
         return log

@@ -119,7 +119,7 @@ class ProgramBuilder:
         self.slot_base_bytes: list[int] = []
         self.lines: dict[str, int] = {}
         self.steps: dict[str, int] = {"": 0}
-        self.ques: dict[QueInfo, None] = {}
+        self.ques: dict[str, QueInfo] = {}
         self.findings: dict[tuple[str, str, str], Finding] = {}
         self.end_bytes = 0
 
@@ -130,6 +130,11 @@ class ProgramBuilder:
     def step(self, path: str) -> int:
         """Return the number of a marked step."""
         return self.steps.setdefault(path, len(self.steps))
+
+    def que_index(self, name: str, position: TPosition) -> int:
+        """Return the number of a queue; the same name is the same queue on every core."""
+        self.ques.setdefault(name, QueInfo(name, position.value, 0, 0, 0))
+        return list(self.ques).index(name)
 
     def note(self, finding: Finding) -> None:
         """Keep a finding; the same one at the same place is counted."""
@@ -164,7 +169,7 @@ class ProgramBuilder:
             slot_tensor=np.array(self.slot_tensor, np.int32),
             slot_base_bytes=np.array(self.slot_base_bytes, np.int64),
             gm=self.gm,
-            ques=tuple(self.ques),
+            ques=tuple(self.ques.values()),
             lines=tuple(self.lines),
             steps=tuple(self.steps),
             ub_high_water_bytes=self.end_bytes,
@@ -224,15 +229,20 @@ class AiCore(
             raise self.fail(f"queue {name}: position {position.value} has no queue here; use VECIN, VECOUT or a TBuf")
         if depth < 1:
             raise self.fail(f"queue {name}: depth {depth}; in-place queues (depth 0) are not simulated, use 1")
-        que = TQue(self, position, name, len(self.ques), depth=depth)
+        que = TQue(self, position, name, self._new_que(position, name), depth=depth)
         self.ques.append(que)
         return que
 
     def t_buf(self, position: TPosition, name: str) -> TBuf:
         """Declare a buffer that never enters a queue."""
-        buf = TBuf(self, position, name, len(self.ques))
+        buf = TBuf(self, position, name, self._new_que(position, name))
         self.ques.append(buf)
         return buf
+
+    def _new_que(self, position: TPosition, name: str) -> int:
+        if any(q.name == name for q in self.ques):
+            raise self.fail(f"two queues or buffers are called {name!r}; names tell them apart in reports")
+        return self._builder.que_index(name, position)
 
     def pop_stack_buffer(self, element: DType | str) -> LocalTensor:
         """Return the framework's temp: all UB between the last queue and the temp area's end."""
@@ -480,7 +490,8 @@ class AiCore(
         self._close_segment()
         for q in self.ques:
             if q.address_bytes >= 0:
-                self._builder.ques[QueInfo(q.name, q.position.value, q.address_bytes, q.buffer_bytes, q.num)] = None
+                info = QueInfo(q.name, q.position.value, q.address_bytes, q.buffer_bytes, q.num)
+                self._builder.ques[q.name] = info
         if self._pipe is not None:
             self._builder.end_bytes = max(self._builder.end_bytes, self._pipe.end_bytes)
 

@@ -1,5 +1,7 @@
 """The run as text: tables for the terminal and a Markdown report. Functions of a RunResult."""
 
+from collections.abc import Sequence
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -9,7 +11,7 @@ from ascendsim.result import RunResult
 from ascendsim.terms import Pipe
 from ascendsim.words import cause_sentence
 
-Cells = list[tuple[str, ...]]
+Cells = Sequence[tuple[str, ...]]
 STAMP = "SIMULATED DESPITE FINDINGS"
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 
@@ -34,7 +36,7 @@ def _ub_text(result: RunResult) -> str:
 
 def pipe_cells(result: RunResult) -> Cells:
     """Per pipe: busy, stalled, idle as shares of its cores' time, and instructions."""
-    rows: Cells = []
+    rows = []
     for pipe in sorted({u.pipe for u in result.pipe_use}):
         uses = [u for u in result.pipe_use if u.pipe is pipe]
         total = max(1, len(uses) * result.makespan_cycles)

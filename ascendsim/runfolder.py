@@ -3,7 +3,7 @@
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -62,7 +62,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def _contents(result: RunResult, target: Path, time: Literal["us", "cycle"], progress: Progress) -> dict[str, bytes]:
-    makers = {
+    makers: dict[str, Callable[[], bytes]] = {
         "report.md": lambda: report.markdown(result).encode(),
         "timeline.png": lambda: plot.timeline_png(result),
         "timeline.svg": lambda: plot.timeline_svg(result),

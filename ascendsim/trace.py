@@ -86,9 +86,6 @@ MNEMONICS = {
 }
 """Intrinsics whose trace name is not their own in capitals. Source: msopprof, instruction tables of A2."""
 
-TAKE_SCALAR = ("Duplicate", "Adds", "Muls")
-"""Calls whose scalar is part of the instruction."""
-
 THROUGHPUT = ("GM_TO_UB", "GM_TO_L1", "GM_TO_TOTAL", "UB_TO_GM", "L1_TO_GM", "TOTAL_TO_GM")
 """Tracks of the throughput counters, in msopprof's order. L1 is never used by vector cores; its tracks stay 0."""
 
@@ -331,13 +328,7 @@ class _RowEvents:
     def _stall(self, number: int, row: Row) -> Event:
         """What the row waited for, how long, and the queue, GM tensor or step that held it."""
         wait = Wait(self.columns["waited_for"][number])
-        refs = self.rows.tensors(number)
-        if wait is Wait.BANDWIDTH:
-            name = next(refs[o.tensor].name for _, o in row.operands if refs[o.tensor].buffer is Buffer.GM)
-        elif row.que >= 0:
-            name = self.result.program.ques[row.que].name
-        else:
-            name = self.result.program.steps[row.step] or row.op.api
+        name = analysis.waited_name(self.rows, number, row, wait)
         return {"reason": wait.words, "cycles": self.columns["wait_cycles"][number], "name": name}
 
     def _detail(self, number: int, row: Row, call: Call) -> str:
@@ -402,7 +393,7 @@ def _scalar(row: Row) -> tuple[str, ...]:
     """The scalar operand: a register, or the bits of a number."""
     if row.register >= 0:
         return (f"REG:{row.register}",)
-    return (f"SCALAR:0x{row.scalar_bits:x}",) if row.op.api in TAKE_SCALAR else ()
+    return (f"SCALAR:0x{row.scalar_bits:x}",) if row.op.takes_scalar else ()
 
 
 # ---- counters ---------------------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ def _one_gm_bound(
 
 def _capacity(program: Program, device: Device) -> Iterator[Finding]:
     used = peak_ub_bytes(program)
-    parts = ", ".join(f"{q.name} {q.num} x {q.buffer_bytes} B" for q in program.ques) or "explicit tensors"
+    parts = ", ".join(f"{q.name} {q.num} x {q.buffer_bytes} B" for q in program.ques if q.num) or "explicit tensors"
     ub = device.ub
     if used > device.ub_bytes:
         yield CAP_UB_HW.finding("UB", got=used, wanted=device.ub_bytes, fill={"parts": parts})

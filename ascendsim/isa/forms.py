@@ -168,6 +168,7 @@ def declare(
     touch: Touch,
     checks: tuple[Check, ...],
     uses_mask: bool,
+    takes_scalar: bool = False,
 ) -> Instruction:
     """Enter one instruction into the table."""
     return register_instruction(
@@ -182,6 +183,7 @@ def declare(
             touch=touch,
             checks=checks,
             uses_mask=uses_mask,
+            takes_scalar=takes_scalar,
             doc=doc or "",
             name=name,
         )
@@ -394,6 +396,7 @@ def scalar_binary(
                 rules.in_bounds,
             ),
             uses_mask=True,
+            takes_scalar=True,
         )
         return Form(op, ScalarCall)
 

@@ -172,6 +172,8 @@ class Instruction:
     touch: Touch
     checks: tuple[Check, ...]
     uses_mask: bool
+    takes_scalar: bool
+    """Whether a number or a Register is an operand."""
     doc: str
     name: str
     opcode: int = field(default=-1, compare=False)

@@ -523,6 +523,7 @@ class MoveInstructions:
                 rules.in_bounds,
             ),
             uses_mask=True,
+            takes_scalar=True,
         ),
         DuplicateCall,
     )

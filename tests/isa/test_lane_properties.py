@@ -186,7 +186,7 @@ PAIRS = [
     (a.name, b.name, mode)
     for (a, b), modes in ROUND_MODES.items()
     for mode in modes
-    # float to float and int32_t to float do not round by mode: see test_cast_bugs.py
+    # float to float and int32_t to float do not round by mode: see test_cast_pairs.py
     if b.name != "float" or a.name not in ("float", "int32_t") or mode in (RoundMode.CAST_NONE, RoundMode.CAST_RINT)
     if (a.name, b.name) != ("float", "float")
 ]
@@ -551,8 +551,8 @@ def test_counter_mode_with_the_full_mask_is_out_of_bounds():
 
     def kernel(asc):
         asc.set_mask_count()
-        asc.add(SLOTS[0], SLOTS[1], SLOTS[2], None, 1)
+        asc.block_reduce_sum(SLOTS[0], SLOTS[1], 1, None, 1, 1, 8)
         asc.set_mask_norm()
 
     recording = record(kernel, DEVICE, 1, (), ())
-    assert {f.code for f in check_program(recording.program, DEVICE)} == {"E-OOB-LOCAL"}
+    assert "E-OOB-LOCAL" in {f.code for f in check_program(recording.program, DEVICE)}
