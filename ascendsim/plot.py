@@ -355,11 +355,10 @@ def _view(result: RunResult, cores: tuple[int, ...] | None, first: int, last: in
 
 
 def _default_cores(result: RunResult) -> tuple[int, ...]:
-    """Core 0 and the core that ends last."""
+    """Core 0 and the core that ends last; of several that end together, the one with the highest number."""
     t = result.timeline
-    if not len(t):
-        return (0,)
-    return tuple(dict.fromkeys((0, int(t["core"][np.argmax(t["end"])]))))
+    last = t["core"][t["end"] == result.makespan_cycles].max(initial=0)
+    return tuple(dict.fromkeys((0, int(last))))
 
 
 def _rows_of(view: _View, core: int, kinds: Sequence[Kind], pipe: Pipe | None = None) -> Any:
@@ -467,10 +466,8 @@ def _hold(view: _View, number: int) -> _Hold:
     wait, start, cycles = Wait(int(t["waited_for"][number])), int(t["start"][number]), int(t["wait_cycles"][number])
     if wait is Wait.DISPATCH:
         return _Hold(start - cycles, start, wait.words, "")
-    what = view.step(row.step)
-    if row.que >= 0:
-        what = view.result.program.ques[row.que].name
-    elif t["kind"][number] == Kind.WAIT_FLAG:
+    what = analysis.waited_name(view.rows, number, row, wait).rsplit("/", 1)[-1]
+    if t["kind"][number] == Kind.WAIT_FLAG and row.que < 0:
         what = HardEvent(row.param("event")).name
     return _Hold(start, start + cycles, wait.words, what)
 

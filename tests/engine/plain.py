@@ -159,9 +159,10 @@ class Scheduler:
             for row in through:
                 self.end_data(row)
             # Choice: of several that leave in one cycle, the first in (core, pipe) order, as for barriers.
+            shared = [row for row in through if row.data_start < self.now]
             for other in link:
-                if through and self.now > other.data_start:
-                    other.last_to_leave = min(through, key=lambda r: (r.core, r.pipe)).number
+                if shared and other.data_start < self.now:
+                    other.last_to_leave = min(shared, key=lambda r: (r.core, r.pipe)).number
             left += through
         return bool(left)
 
@@ -346,9 +347,7 @@ def program_rows(program: ScheduleInput) -> list[Row]:
         for index in range(len(program.templates[template])):
             given = {name: int(column[index]) for name, column in columns.items()}
             base = int(program.slot_base_bytes[program.call_slot_start[call] + given["slot"]])
-            rows.append(
-                Row(len(rows), index, int(core), call, Kind(given["kind"]), Pipe(given["pipe"]), given, base)
-            )
+            rows.append(Row(len(rows), index, int(core), call, Kind(given["kind"]), Pipe(given["pipe"]), given, base))
     return rows
 
 
