@@ -53,12 +53,12 @@ _COLOURS = {
 _POSITIONS = {"VECIN": _COLOURS[Pipe.MTE2], "VECCALC": _COLOURS[Pipe.V], "VECOUT": _COLOURS[Pipe.MTE3]}
 _QUEUE_FULL = "queue full"
 _HATCHES = {
-    Wait.FLAG.words: "////",
-    Wait.BUFFER.words: "\\\\\\\\",
+    Wait.FLAG.words: "///",
+    Wait.BUFFER.words: "\\\\\\",
     Wait.BARRIER.words: "xxxxx",
     Wait.DISPATCH.words: "....",
     Wait.CROSS_CORE.words: "++++",
-    _QUEUE_FULL: "||||",
+    _QUEUE_FULL: "||",
 }
 _HELD = (Wait.FLAG, Wait.BUFFER, Wait.BARRIER, Wait.DISPATCH, Wait.CROSS_CORE)
 _INK, _SOFT, _PALE, _HATCH_INK, _ALARM = "#222222", "#666666", "#f4f4f4", "#8c8c8c", "#b00020"
@@ -76,6 +76,7 @@ _DENSE = 0.8
 # Points.
 _TEXT, _SMALL, _TITLE = 9.0, 8.0, 13.0
 _MAX_FLAGS = 24
+"""So many of one core can be told apart."""
 _MAX_HEIGHT = 400.0
 _CHINESE = ("Noto Sans CJK SC", "Source Han Sans SC", "WenQuanYi Micro Hei", "Microsoft YaHei", "PingFang SC", "SimHei")
 
@@ -138,7 +139,7 @@ def _settings() -> Iterator[None]:
 
 def _png(figure: Figure) -> bytes:
     out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=DPI, metadata={"Software": None})
+    figure.savefig(out, format="png", dpi=DPI, metadata={"Software": None}, pil_kwargs={"compress_level": 9})
     return out.getvalue()
 
 
@@ -561,7 +562,7 @@ def _timeline_figure(result: RunResult, cores: tuple[int, ...] | None, first: in
     pipes = [p for p in LANES if p in present] or [Pipe.S]
     group = len(pipes) * _PITCH + _BAND * (Pipe.V in pipes) + _GROUP_GAP
     groups = [_core_lanes(view, c, pipes, _GROUP_GAP / 2 + i * group) for i, c in enumerate(view.cores)]
-    with_flags = sum(len(g.flags) for g in groups) <= _MAX_FLAGS
+    with_flags = max(len(g.flags) for g in groups) <= _MAX_FLAGS
     handles = _timeline_handles(groups, pipes, with_flags)
     columns = _legend_columns(handles, _WIDTH - 0.5)
     notes = _timeline_notes(view, groups, with_flags)
@@ -614,9 +615,8 @@ def _timeline_notes(view: _View, groups: Sequence[_CoreLanes], with_flags: bool)
     notes = []
     if not with_flags:
         count = sum(len(g.flags) for g in groups)
-        notes.append(
-            f"{count} flags are not drawn, more than {_MAX_FLAGS} cannot be read: choose a shorter range of cycles"
-        )
+        why = f"more than {_MAX_FLAGS} of a core cannot be read, choose a shorter range of cycles"
+        notes.append(f"{count} flags are not drawn: {why}")
     if not view.whole:
         notes.append("busy shares are those of the whole run")
     return notes

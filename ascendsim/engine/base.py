@@ -3,37 +3,52 @@
 **Input.** Templates of rows (integer columns), calls (core, template, GM base addresses), queue depths, links. Rows
 of a core are its calls' rows in call order; a row's number counts them over the whole program.
 
-**Scalar unit.** Each core's S takes its rows in order. A row of pipe S runs on it: it starts when the row before has
-ended. Any other row is dispatched: S waits until the pipe's queue has room (at most `depth` rows wait behind the one
-the pipe works on), spends `dispatch_cycles`, and the row is in the queue.
+**Scalar unit.** Each core's S takes its rows in order. A row of pipe S runs on it: it starts when the row before
+has ended, has no start-up and no drain, and its dispatch is its start. Any other row is dispatched: S waits until
+the pipe's queue has room (at most `depth` rows wait behind the one the pipe works on), spends `dispatch_cycles`,
+and the row is in the queue.
 
-**Pipes.** Each other pipe works its queue off in order. A row is *ready* at the later of its dispatch and the end of
-occupancy of the row before it on that pipe, and starts then. It has three times: start-up (paid when *cold*: the
-first row, a row after a gap, after a barrier, or after a wait that had to wait), occupancy, and drain. The next row
-may start when occupancy ends; the row is *complete* after the drain.
+**Pipes.** Each other pipe works its queue off in order. A row is *ready* at the later of its dispatch and the end
+of occupancy of the row before it on that pipe, and starts then. It has three times: start-up, occupancy, and drain.
+Start-up is `startup` when the pipe is cold and `startup_warm` when it is warm. A pipe is cold at first and becomes
+cold by a gap, a barrier, or a wait that had to wait; its next EXEC or TRANSFER makes it warm; other flags change
+nothing. The next row may start when occupancy ends; the row is *complete* after the drain.
 
-**Flags** are one bit. SET_FLAG occupies its pipe for `occupancy` and raises the flag when that is over and all
-earlier rows of the pipe are complete; the pipe goes on meanwhile. WAIT_FLAG holds its pipe until the flag is up,
-clears it, and ends `occupancy` later. Raising a raised flag changes nothing (the hardware leaves it undefined).
+**Flags** are one bit, and each core has its own. Flags and barriers have no start-up and no drain; a held row
+starts when it is ready, not when it is released. SET_FLAG occupies its pipe for `occupancy` and raises the flag
+when that is over and all earlier rows of the pipe are complete; it is complete then, and the pipe goes on
+meanwhile. WAIT_FLAG holds its pipe until the flag is up, clears it, and ends `occupancy` later. Raising a raised
+flag changes nothing (the hardware leaves it undefined).
 
-**Barriers.** BARRIER holds its pipe until all earlier rows of the pipe are complete. On S it holds the scalar unit
-until all pipes of the core are empty and complete.
+**Barriers.** BARRIER holds its pipe until all earlier rows of the pipe are complete, and ends `occupancy` later. On
+S it holds the scalar unit until all pipes of the core are empty and complete.
 
-**Transfers** move bytes over a link that all cores share. After start-up the data phase begins; n transfers in their
-data phase each get min(own cap, capacity // n) units of 1/4096 byte per cycle. It ends at the first whole cycle by
-which all bytes are through, and not before `occupancy` cycles after the start. This errs slow, by less than a cycle.
-Start-up, cap and link depend on whether all bytes are in L2 when the row starts.
+**Transfers** move bytes over a link that all cores share. After start-up the data phase begins; n transfers in
+their data phase each get min(own cap, capacity // n), at least 1, units of 1/4096 byte per cycle. A transfer leaves
+the link at the first whole cycle by which its bytes are through; its occupancy ends then, but not before
+`occupancy` cycles after the row's start. This errs slow, by less than a cycle. One of no bytes never joins. Start-
+up, cap and link depend on whether all bytes are in L2 when the row starts; templates give stores equal columns for
+both.
 
-**L2** keeps segments in least-recently-used order and, in each, which lines are there. A transfer is a hit if every
-line it touches is resident; all its lines are resident afterwards, loads and stores alike. Looking and updating
-happen at the row's start.
+**L2** keeps segments in least-recently-used order and, in each, which lines are there. It has room for `bytes //
+segment_bytes` segments, at least one, however few of their lines are resident. A transfer is a hit if every line it
+touches is resident before. It touches its segments once each, ascending; each makes room when it comes, and a
+dropped segment loses its lines, so that a box larger than L2 leaves its last segments. Looking and updating happen
+at the row's start, for loads and stores alike. An empty box is a hit. A forced mode holds for all transfers.
 
-**Order within one cycle.** All completions first; then all starts, in (core, pipe) order. Shares of a link change
-after both.
+**Order within one cycle.** All completions first, what raises flags among them; then all starts. What takes no time
+ends in the cycle it starts in. Transfers look L2 up after everything else of that cycle has started, in (core,
+pipe) order. Shares of a link change after all that.
 
-**Output.** One timeline row per program row: dispatch, start, end of occupancy, completion, what it waited for, for
-how many cycles, and the number of the row that released it. A transfer's `stretch_cycles` is what sharing the link
-added to its data phase.
+**Output.** One timeline row per program row, in the order of their numbers; `row` is the index inside the template.
+What a row waited for, how many cycles, and the number of the row that released it:
+- PIPE_ORDER: it starts when the row before on its pipe ends, after its dispatch; counted from its dispatch.
+- DISPATCH: it starts at its dispatch on a free pipe; counted from when the pipe got free (0 at first); released by the
+  row that S took before on this core, or -1.
+- FLAG, BUFFER, BARRIER: a flag or barrier that holds its pipe; counted from its start; replaces the two above.
+- BANDWIDTH: a transfer whose `stretch_cycles` (what sharing the link added to its data phase) are more than its
+  wait, or that only waited in pipe order; released by the transfer that left the link last while this one was on it, or -1.
+Of several that release in one cycle, the first in (core, pipe) order counts, then the first row.
 """
 
 from dataclasses import dataclass

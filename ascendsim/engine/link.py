@@ -26,11 +26,14 @@ class Transfer:
     """A transfer in its data phase."""
 
     row: int
+    place: tuple[int, int]
+    """Core and pipe."""
     cap_units: int
     left_units: int
     done: simpy.Event
+    joined: int = 0
     rival: int = -1
-    """The transfer that ended last while this one ran."""
+    """The transfer that left the link last while this one was on it."""
 
 
 class FairLink:
@@ -38,7 +41,7 @@ class FairLink:
 
     def __init__(self, env: simpy.Environment, info: LinkInfo) -> None:
         self._env = env
-        self._capacity_units = info.capacity_units
+        self.capacity_units = info.capacity_units
         self._active: list[Transfer] = []
         self._since = 0
         self._version = 0
@@ -47,8 +50,13 @@ class FairLink:
     def join(self, transfer: Transfer) -> None:
         """Enter the data phase in this cycle."""
         self._advance()
+        transfer.joined = int(self._env.now)
         self._active.append(transfer)
         self._touch()
+
+    def cycles_alone(self, length_bytes: int, cap_units: int) -> int:
+        """Cycles of a data phase that shares the link with nobody."""
+        return -(-length_bytes * UNITS_PER_BYTE // max(1, min(cap_units, self.capacity_units)))
 
     def _touch(self) -> None:
         """Shares change once all completions and starts of this cycle are in."""
@@ -57,7 +65,7 @@ class FairLink:
             EndOfCycle(self._env, self._settle)
 
     def _share(self, transfer: Transfer) -> int:
-        return max(1, min(transfer.cap_units, self._capacity_units // len(self._active)))
+        return max(1, min(transfer.cap_units, self.capacity_units // len(self._active)))
 
     def _advance(self) -> None:
         """Serve everybody up to now with the shares that held since the last change."""
@@ -81,18 +89,14 @@ class FairLink:
         if version != self._version:
             return
         self._advance()
-        finished = [t for t in self._active if t.left_units <= 0]
+        finished = sorted((t for t in self._active if t.left_units <= 0), key=lambda t: (t.place, t.row))
         self._active = [t for t in self._active if t.left_units > 0]
+        for other in self._active:
+            if other.joined < self._env.now:
+                other.rival = finished[0].row
         for transfer in finished:
-            for other in self._active:
-                other.rival = transfer.row
             transfer.done.succeed()
         self._touch()
-
-
-def uncontended_cycles(length_bytes: int, cap_units: int) -> int:
-    """Cycles of a data phase that shares its link with nobody."""
-    return -(-length_bytes * UNITS_PER_BYTE // cap_units)
 
 
 class L2:

@@ -8,7 +8,7 @@ import numpy as np
 import simpy
 
 from ascendsim.engine.base import TIMELINE_COLUMNS, UNITS_PER_BYTE, Kind, ScheduleInput, Timeline, Wait
-from ascendsim.engine.link import L2, EndOfCycle, FairLink, Transfer, uncontended_cycles
+from ascendsim.engine.link import L2, EndOfCycle, FairLink, Transfer
 from ascendsim.errors import Deadlock
 from ascendsim.progress import StageProgress
 from ascendsim.terms import Pipe
@@ -20,13 +20,14 @@ _REPORT_EVERY = 4096
 class _Row:
     """One row on its way: its schedule, and what is known of its times."""
 
-    __slots__ = ("call", "dispatched", "fields", "number")
+    __slots__ = ("call", "dispatched", "dispatched_after", "fields", "number")
 
     def __init__(self, number: int, call: int, fields: dict[str, int]) -> None:
         self.number = number
         self.call = call
         self.fields = fields
         self.dispatched = 0
+        self.dispatched_after = -1
 
 
 class _Machine:
@@ -144,7 +145,7 @@ class _PipeState:
         if self.last >= 0 and self.occupied == now and row.dispatched < now:
             return Wait.PIPE_ORDER, now - row.dispatched, self.last
         if row.dispatched == now and now > self.occupied:
-            return Wait.DISPATCH, now - self.occupied, row.number - 1
+            return Wait.DISPATCH, now - self.occupied, row.dispatched_after
         return Wait.NOTHING, 0, -1
 
     def _finish(self, row: _Row, start: int, end: int, cause: tuple[Wait, int, int], **more: int) -> None:
@@ -178,11 +179,12 @@ class _PipeState:
         cap = f[f"cap_units{suffix}"]
         stretch, rival = 0, -1
         if f["bytes"]:
-            transfer = Transfer(row.number, cap, f["bytes"] * UNITS_PER_BYTE, env.event())
-            begun = int(env.now)
-            machine.links[f[f"link{suffix}"]].join(transfer)
+            place = (self.core.number, int(self.pipe))
+            transfer = Transfer(row.number, place, cap, f["bytes"] * UNITS_PER_BYTE, env.event())
+            link = machine.links[f[f"link{suffix}"]]
+            link.join(transfer)
             yield transfer.done
-            stretch = int(env.now) - begun - uncontended_cycles(f["bytes"], cap)
+            stretch = int(env.now) - transfer.joined - link.cycles_alone(f["bytes"], cap)
             rival = transfer.rival
         rest = start + f["occupancy"] - int(env.now)
         if rest > 0:
@@ -232,7 +234,8 @@ class _Core:
         self.flags: dict[int, int] = {}
         self.waiting: dict[int, simpy.Event] = {}
         self.idle: simpy.Event | None = None
-        self.scalar_row: _Row | None = None
+        self.cleared: dict[int, int] = {}
+        self.scalar_waits = ""
         for state in self.pipes.values():
             machine.env.process(state.run())
         machine.env.process(self._scalar())
@@ -248,6 +251,8 @@ class _Core:
         later.callbacks.append(lambda _event: self._raise(flag, by))
 
     def _raise(self, flag: int, by: int) -> None:
+        if self.cleared.get(flag) == self.machine.env.now:
+            return  # a completion of this cycle: it came before the wait, and the flag was up
         self.flags.setdefault(flag, by)
         waiter = self.waiting.pop(flag, None)
         if waiter is not None:
@@ -258,6 +263,7 @@ class _Core:
         if flag not in self.flags:
             self.waiting[flag] = self.machine.env.event()
             yield self.waiting[flag]
+        self.cleared[flag] = int(self.machine.env.now)
         return self.flags.pop(flag)
 
     def pipe_idle(self) -> None:
@@ -282,11 +288,13 @@ class _Core:
                     yield env.timeout(at - int(env.now))
                     while len(state.queue) >= state.depth:
                         state.room = env.event()
+                        self.scalar_waits = f"room in the queue of {state.pipe.name}"
                         yield state.room
+                    self.scalar_waits = ""
                     at = int(env.now)
                 at += machine.program.dispatch_cycles
                 yield env.timeout(at - int(env.now))
-                row.dispatched = at
+                row.dispatched, row.dispatched_after = at, previous
                 state.push(row)
             elif f["kind"] == Kind.EXEC:
                 row.dispatched = at
@@ -295,9 +303,7 @@ class _Core:
                 at = end
             else:
                 yield env.timeout(at - int(env.now))
-                self.scalar_row = row
                 at = yield from self._scalar_sync(row, previous)
-                self.scalar_row = None
             previous = row.number
 
     def _write_scalar(self, row: _Row, start: int, end: int, cause: tuple[Wait, int, int]) -> None:
@@ -317,7 +323,9 @@ class _Core:
         elif f["kind"] == Kind.BARRIER:
             if not self._all_idle():
                 self.idle = env.event()
+                self.scalar_waits = "a barrier on all pipes"
                 yield self.idle
+                self.scalar_waits = ""
             last = max(self.pipes.values(), key=lambda s: s.complete)
             by = last.complete_by
             yield env.timeout(max(0, last.complete - int(env.now)))
@@ -350,14 +358,17 @@ def schedule(program: ScheduleInput, progress: StageProgress | None = None) -> T
     cores = [_Core(machine, number) for number in range(program.core_count)]
     machine.env.run()
     if machine.done < machine.total:
-        raise Deadlock(_describe(machine, cores), int(machine.env.now))
+        last = max(machine.out["end"], default=0)
+        raise Deadlock(_describe(machine, cores, last), last)
     return Timeline({name: np.array(values, np.int64) for name, values in machine.out.items()})
 
 
-def _describe(machine: _Machine, cores: list[_Core]) -> str:
+def _describe(machine: _Machine, cores: list[_Core], last: int) -> str:
     left = machine.total - machine.done
-    lines = [f"deadlock at cycle {int(machine.env.now)}: {left} of {machine.total} rows cannot run"]
+    lines = [f"deadlock at cycle {last}: {left} of {machine.total} rows cannot run"]
     for core in cores:
         waiting = (machine.program.flag_text(flag) for flag in core.waiting)
         lines += [f"  core {core.number} waits for {text}, which nobody raises" for text in waiting]
+        if core.scalar_waits:
+            lines.append(f"  core {core.number}: S waits for {core.scalar_waits}")
     return "\n".join(lines[:20])

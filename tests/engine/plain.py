@@ -1,8 +1,8 @@
 """A second scheduler of the contract in ascendsim/engine/base.py: one loop over cycles, written to be obvious.
 
 No events and no heap: in every cycle every pipe of every core is asked what it can do, and every transfer gets its
-share of that one cycle. It was written from the contract's text; where the text leaves a choice, "Choice:" says which
-was made.
+share of that one cycle. It was first written from the contract's text alone; where the text left a choice, it was then
+brought in line with the reference, and "Choice:" marks the place.
 """
 
 from collections import OrderedDict

@@ -61,7 +61,7 @@ class Shape:
     max_cores: int = 3
     max_calls: int = 4
     max_steps: int = 7
-    max_cap: float = 3.7
+    max_cap: float = 9.0
     plain_startup: bool = False
     minimum: bool = True
     l2_modes: tuple[str, ...] = ("model", "model", "hit", "miss")

@@ -507,9 +507,8 @@ case(
 )
 
 
-@pytest.mark.parametrize("number", range(len(CASES)))
-def test_a_broken_rule_is_found_with_its_words_and_the_boundary_is_not(number):
-    c = CASES[number]
+@pytest.mark.parametrize("c", CASES, ids=[f"{c.rule.code}: {c.messages[0]}" for c in CASES])
+def test_a_broken_rule_is_found_with_its_words_and_the_boundary_is_not(c):
     found = [f for f in findings(c.broken) if f.message in c.messages or f.code == c.rule.code]
     assert tuple(f.message for f in found) == c.messages
     assert {f.code for f in found} == {c.rule.code}
