@@ -18,7 +18,7 @@ from ascendsim.engine.base import Kind, Timeline, Wait
 from ascendsim.isa.instruction import Row, TensorRef
 from ascendsim.isa.move import burst_geometry
 from ascendsim.program import Program
-from ascendsim.terms import Buffer, Pipe
+from ascendsim.terms import Buffer, HardEvent, Pipe
 
 Ints = NDArray[Any]
 WORK = (Kind.EXEC, Kind.TRANSFER)
@@ -61,11 +61,29 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
+class ScalarTime:
+    """What the scalar unit of one core did beside its own rows: arrays of one length, a row each.
+
+    Attributes:
+        number: timeline row that was dispatched.
+        stuck: cycle from which the pipe's queue had no room for it.
+        begun: cycle at which dispatching it began; equal to `stuck` if there was room.
+        done: cycle at which it was in the queue.
+    """
+
+    number: Ints
+    stuck: Ints
+    begun: Ints
+    done: Ints
+
+
+@dataclass(frozen=True, slots=True)
 class Life:
     """An allocation in UB from its first to its last access on behalf of one tile or queue turn."""
 
     core: int
     name: str
+    position: str
     address_bytes: int
     allocation_bytes: int
     start: int
@@ -139,31 +157,50 @@ def busy_intervals(timeline: Timeline, core: int, pipe: Pipe) -> tuple[Ints, Int
     return union_intervals(timeline["start"][here], timeline["end"][here])
 
 
-def pipe_use(timeline: Timeline, core: int, pipe: Pipe) -> PipeUse:
-    """How one pipe of one core spent the makespan."""
+def scalar_time(timeline: Timeline, core: int, dispatch_cycles: int) -> ScalarTime:
+    """When the scalar unit of a core dispatched rows to other pipes, and when it was stuck before a full queue.
+
+    It takes its rows in order and is never idle before the last one: from the end of the row before (its end if it was
+    the scalar unit's own, its dispatch otherwise) until dispatching begins, only a full queue can hold it.
+    """
+    t = timeline
+    here = np.flatnonzero(t["core"] == core)
+    own = t["pipe"][here] == Pipe.S
+    free = np.concatenate([[0], np.where(own, t["end"][here], t["dispatched"][here])])[:-1]
+    begun = t["dispatched"][here] - dispatch_cycles
+    return ScalarTime(here[~own], free[~own], begun[~own], t["dispatched"][here][~own])
+
+
+def pipe_use(timeline: Timeline, core: int, pipe: Pipe, dispatch_cycles: int) -> PipeUse:
+    """How one pipe of one core spent the makespan. The scalar unit is busy while it dispatches, too."""
     t = timeline
     here = (t["core"] == core) & (t["pipe"] == pipe)
     busy = busy_intervals(t, core, pipe)
     blocked = here & np.isin(t["waited_for"], (Wait.FLAG, Wait.BUFFER, Wait.BARRIER)) & ~np.isin(t["kind"], WORK)
-    waits = union_intervals(t["start"][blocked], t["start"][blocked] + t["wait_cycles"][blocked])
+    wait_start, wait_end = t["start"][blocked], t["start"][blocked] + t["wait_cycles"][blocked]
+    if pipe is Pipe.S:
+        s = scalar_time(t, core, dispatch_cycles)
+        busy = union_intervals(np.append(busy[0], s.begun), np.append(busy[1], s.done))
+        wait_start, wait_end = np.append(wait_start, s.stuck), np.append(wait_end, s.begun)
+    waits = union_intervals(wait_start, wait_end)
     stalled = _length(waits) - shared_cycles(waits, busy)
     busy_cycles = _length(busy)
     rows = int((here & np.isin(t["kind"], WORK)).sum())
     return PipeUse(core, pipe, busy_cycles, stalled, t.makespan_cycles - busy_cycles - stalled, rows)
 
 
-def all_pipe_use(timeline: Timeline) -> tuple[PipeUse, ...]:
+def all_pipe_use(timeline: Timeline, dispatch_cycles: int) -> tuple[PipeUse, ...]:
     """Every pipe that has work, of every core."""
     pairs = sorted({(int(c), int(p)) for c, p in zip(timeline["core"], timeline["pipe"], strict=True)})
-    uses = (pipe_use(timeline, core, Pipe(pipe)) for core, pipe in pairs)
+    uses = (pipe_use(timeline, core, Pipe(pipe), dispatch_cycles) for core, pipe in pairs)
     return tuple(u for u in uses if u.rows)
 
 
 def overlaps(timeline: Timeline) -> tuple[Overlap, ...]:
     """Every pair of pipes with work: shared cycles over all cores, as a share of the smaller busy time."""
-    uses = all_pipe_use(timeline)
-    cores = sorted({u.core for u in uses})
-    pipes = sorted({u.pipe for u in uses if u.pipe is not Pipe.S})
+    work = np.isin(timeline["kind"], WORK) & (timeline["pipe"] != Pipe.S)
+    cores = [int(c) for c in np.unique(timeline["core"][work])]
+    pipes = [Pipe(int(p)) for p in np.unique(timeline["pipe"][work])]
     busy = {(c, p): busy_intervals(timeline, c, p) for c in cores for p in pipes}
     found = []
     for a, b in combinations(pipes, 2):
@@ -173,18 +210,23 @@ def overlaps(timeline: Timeline) -> tuple[Overlap, ...]:
     return tuple(found)
 
 
-def causes(program: Program, timeline: Timeline, pipes: tuple[Pipe, ...] = ()) -> tuple[Cause, ...]:
-    """Waiting by pipe, kind, name and source line, most cycles first; only `pipes` if given."""
+def causes(program: Program, timeline: Timeline, dispatch_cycles: int) -> tuple[Cause, ...]:
+    """Waiting by pipe, kind, name and source line, most cycles first."""
     rows = Rows(program, timeline)
     waited = np.isin(timeline["waited_for"], STALLS) & (timeline["wait_cycles"] > 0)
-    if pipes:
-        waited &= np.isin(timeline["pipe"], pipes)
     cycles: Counter[tuple[Pipe, Wait, str, str]] = Counter()
     counts: Counter[tuple[Pipe, Wait, str, str]] = Counter()
     for number in np.flatnonzero(waited):
         key = _cause_key(rows, int(number))
         cycles[key] += int(timeline["wait_cycles"][number])
         counts[key] += 1
+    for core in np.unique(timeline["core"]):
+        s = scalar_time(timeline, int(core), dispatch_cycles)
+        for number, stuck in zip(s.number, s.begun - s.stuck, strict=True):
+            if stuck > 0:
+                key = (Pipe.S, Wait.QUEUE_FULL, Pipe(int(timeline["pipe"][number])).name, rows.line(int(number)))
+                cycles[key] += int(stuck)
+                counts[key] += 1
     ordered = sorted(cycles, key=lambda k: (-cycles[k], k[0], k[1], k[2], k[3]))
     return tuple(Cause(*key, count=counts[key], cycles=cycles[key]) for key in ordered)
 
@@ -196,13 +238,16 @@ def _cause_key(rows: Rows, number: int) -> tuple[Pipe, Wait, str, str]:
 
 
 def waited_name(rows: Rows, number: int, row: Row, wait: Wait) -> str:
-    """The queue of a flag, the GM tensor of a transfer, the step of a barrier."""
+    """The queue of a flag (pair and step if it is a kernel's own), the tensor of a transfer, the step of a barrier."""
     if wait is Wait.BANDWIDTH:
         refs = rows.tensors(number)
         return next(refs[o.tensor].name for _, o in row.operands if refs[o.tensor].buffer is Buffer.GM)
     if row.que >= 0:
         return rows.program.ques[row.que].name
-    return rows.program.steps[row.step] or row.op.api
+    step = rows.program.steps[row.step]
+    if row.op.name == "wait_flag":
+        return " ".join(part for part in (HardEvent(row.param("event")).name, step and f"in {step}") if part)
+    return step or row.op.api
 
 
 def step_cycles(program: Program, timeline: Timeline) -> dict[str, int]:
@@ -310,7 +355,7 @@ class _OpenLife:
     def life(self, core: int) -> Life:
         """The finished life."""
         ref = self.ref
-        return Life(core, ref.name, ref.address_bytes, ref.tensor_bytes, self.start, self.end, self.tile)
+        return Life(core, ref.name, ref.position, ref.address_bytes, ref.tensor_bytes, self.start, self.end, self.tile)
 
 
 def _starts_anew(ref: TensorRef, known: _OpenLife, pipe: int, call: int, is_dst: bool) -> bool:

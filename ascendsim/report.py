@@ -8,7 +8,6 @@ from rich.text import Text
 
 from ascendsim.errors import Finding, Severity
 from ascendsim.result import RunResult
-from ascendsim.terms import Pipe
 from ascendsim.words import cause_sentence
 
 Cells = Sequence[tuple[str, ...]]
@@ -57,13 +56,9 @@ def step_cells(result: RunResult) -> Cells:
     return [(name, str(cycles), f"{cycles / total:.1%}") for name, cycles in result.step_cycles.items()]
 
 
-def cause_cells(result: RunResult, most: int = 5) -> Cells:
+def cause_cells(result: RunResult) -> Cells:
     """The top causes of waiting: pipe, cause, queue, tensor or step, source line, count, cycles."""
-    return [
-        (c.pipe.name, c.wait.words, c.name, c.line, str(c.count), str(c.cycles))
-        for c in result.causes
-        if c.pipe is not Pipe.ALL
-    ][:most]
+    return [(c.pipe.name, c.wait.words, c.name, c.line, str(c.count), str(c.cycles)) for c in result.top_causes]
 
 
 def expectation_cells(result: RunResult) -> Cells:
@@ -129,7 +124,7 @@ def markdown(result: RunResult) -> str:
         if rows:
             lines += [f"## {title}", "", *_markdown_table(columns, rows), ""]
     lines += ["## Waiting in words", ""]
-    lines += [f"- {cause_sentence(result, c)}" for c in result.causes[:5]] or ["- Nothing was waited for."]
+    lines += [f"- {cause_sentence(result, c)}" for c in result.top_causes] or ["- Nothing was waited for."]
     lines += ["", "## Findings", ""]
     lines += [f"- {f}" for f in result.findings] or ["- None."]
     lines += ["", "## Pictures", "", "![timeline](timeline.png)", "", "![UB over time](memory.png)", ""]

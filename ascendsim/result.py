@@ -87,7 +87,7 @@ class RunResult:
     @cached_property
     def pipe_use(self) -> tuple[analysis.PipeUse, ...]:
         """Busy, stalled and idle cycles of every pipe of every core."""
-        return analysis.all_pipe_use(self.timeline)
+        return analysis.all_pipe_use(self.timeline, self.device.scalar.dispatch_cycles.value)
 
     @cached_property
     def overlaps(self) -> tuple[analysis.Overlap, ...]:
@@ -97,7 +97,16 @@ class RunResult:
     @cached_property
     def causes(self) -> tuple[analysis.Cause, ...]:
         """What was waited for, most cycles first."""
-        return analysis.causes(self.program, self.timeline)
+        return analysis.causes(self.program, self.timeline, self.device.scalar.dispatch_cycles.value)
+
+    @property
+    def top_causes(self) -> tuple[analysis.Cause, ...]:
+        """The five largest causes on pipes that work on data.
+
+        The scalar unit's own waits are left out: it runs ahead of the pipes and is meant to wait for them. Where that
+        costs something, another pipe waits for dispatch.
+        """
+        return tuple(c for c in self.causes if c.pipe is not Pipe.S)[:5]
 
     @cached_property
     def step_cycles(self) -> dict[str, int]:
@@ -148,7 +157,7 @@ class RunResult:
             "waits": [
                 {"pipe": c.pipe.name, "cause": c.wait.words, "name": c.name, "line": c.line, "count": c.count,
                  "cycles": c.cycles}
-                for c in self.causes[:5]
+                for c in self.top_causes
             ],
             "findings": {s.name.lower(): sum(f.severity is s for f in self.findings) for s in Severity},
             "expectations_met": all(e.met for e in self.expectations),

@@ -39,9 +39,10 @@ def _because(result: RunResult, cause: Cause) -> str:
         return f"for the last turn of queue {cause.name} when the kernel ends"
     texts = {
         Wait.BUFFER: f"because no buffer of queue {cause.name} was free: it has {_buffers(result, cause.name)}",
-        Wait.FLAG: f"for data in queue {cause.name}" if is_queue else f"for a flag in step {cause.name}",
+        Wait.FLAG: f"for data in queue {cause.name}" if is_queue else f"for the flag {cause.name}",
         Wait.BARRIER: f"for its own results at a barrier in step {cause.name}",
         Wait.BANDWIDTH: f"because other cores shared the bandwidth of tensor {cause.name}",
+        Wait.QUEUE_FULL: f"because the queue of {cause.name} was full",
         Wait.DISPATCH: f"because the scalar unit had not issued the work of {cause.name} yet",
     }
     return texts.get(cause.wait, f"for {cause.wait.words}")

@@ -174,7 +174,7 @@ def test_saturation_clamps_infinities_and_turns_nan_into_zero():
 
 @pytest.mark.parametrize("kind", NARROW)
 def test_widening_is_exact(kind):
-    patterns = [*range(0, 0x200), *range(0x200, 65536, 5)]
+    patterns = [*range(0x200), *range(0x200, 65536, 5)]
     got = converted(patterns, kind, "float", RoundMode.CAST_NONE)
     want = [convert(b, kind, "float", "NONE") for b in patterns]
     assert same_bits(got, want, "float") == []
@@ -252,7 +252,9 @@ def test_bits_survive_unpack_and_pack(kind):
         assert value.dtype == kind.numpy
         assert value.shape == ()
         if not is_nan(bits, kind.name):
-            assert number_of(bits, kind.name) == value if decode(bits, kind.name)[1] != "inf" else np.isinf(float(value))
+            assert (
+                number_of(bits, kind.name) == value if decode(bits, kind.name)[1] != "inf" else np.isinf(float(value))
+            )
             assert pack(float(value), kind) == bits
 
 

@@ -34,7 +34,7 @@ def test_vector_positions_lie_in_ub(position):
 
 
 def test_windows_are_values():
-    assert LOCAL == LocalTensor("t", TPosition.VECIN, HALF, 256, 128, que=3)
+    assert LocalTensor("t", TPosition.VECIN, HALF, 256, 128, que=3) == LOCAL
     assert hash(LOCAL[2]) == hash(LOCAL[1][1])
     assert LOCAL[1] != LOCAL
 

@@ -47,7 +47,8 @@ What a row waited for, how many cycles, and the number of the row that released 
   row that S took before on this core, or -1.
 - FLAG, BUFFER, BARRIER: a flag or barrier that holds its pipe; counted from its start; replaces the two above.
 - BANDWIDTH: a transfer whose `stretch_cycles` (what sharing the link added to its data phase) are more than its
-  wait, or that only waited in pipe order; released by the transfer that left the link last while this one was on it, or -1.
+  wait, or that only waited in pipe order; released by the transfer that left the link last while this one was on it,
+  or -1.
 Of several that release in one cycle, the first in (core, pipe) order counts, then the first row.
 """
 
@@ -92,6 +93,8 @@ class Wait(IntEnum):
     BANDWIDTH = 6
     """Other cores' transfers on the same link."""
     CROSS_CORE = 7
+    QUEUE_FULL = 8
+    """The scalar unit: a pipe's queue had no room. Rows do not carry it; it follows from their dispatch times."""
 
     @property
     def words(self) -> str:
@@ -108,6 +111,7 @@ _WORDS = {
     Wait.DISPATCH: "dispatch",
     Wait.BANDWIDTH: "bandwidth",
     Wait.CROSS_CORE: "cross-core flag",
+    Wait.QUEUE_FULL: "pipe queue full",
 }
 
 SCHEDULE_COLUMNS = (

@@ -685,7 +685,7 @@ def test_rows_are_all_there_in_order_and_never_overlap(p):
 @given(programs(ANY))
 def test_busy_stalled_and_idle_cycles_add_up_to_the_makespan(p):
     t = reference.schedule(p)
-    for use in analysis.all_pipe_use(t):
+    for use in analysis.all_pipe_use(t, p.dispatch_cycles):
         parts = (use.busy_cycles, use.stalled_cycles, use.idle_cycles)
         assert min(parts) >= 0
         assert sum(parts) == t.makespan_cycles

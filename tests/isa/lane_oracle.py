@@ -242,8 +242,7 @@ class LaneOracle:
             rows = self._lanes(256 // size, repeat)
         for r, active in rows:
             cells = [
-                self._fetch(self.ub, self._lane_at(src, n, r, p.src_blk_stride, p.src_rep_stride), size)
-                for n in active
+                self._fetch(self.ub, self._lane_at(src, n, r, p.src_blk_stride, p.src_rep_stride), size) for n in active
             ]
             for lane, cell in zip(active, cells, strict=True):
                 self._lay(self.ub, self._lane_at(dst, lane, r, p.dst_blk_stride, p.dst_rep_stride), cell)

@@ -55,22 +55,19 @@ def largest(kind):
 
 def goes_up(rest, whole, negative, mode):
     """Whether the kept digits `whole` grow by one, for a dropped part 0 <= rest < 1 (in units of the last digit)."""
-    if rest == 0:
-        return False
-    match mode:
-        case "RINT" | "NONE":
-            return rest > Fraction(1, 2) or (rest == Fraction(1, 2) and whole % 2 == 1)
-        case "ROUND":
-            return rest >= Fraction(1, 2)
-        case "FLOOR":
-            return negative
-        case "CEIL":
-            return not negative
-        case "TRUNC":
-            return False
-        case "ODD":
-            return whole % 2 == 0
-    raise ValueError(mode)
+    half = Fraction(1, 2)
+    return (
+        rest != 0
+        and {
+            "NONE": rest > half or (rest == half and whole % 2 == 1),
+            "RINT": rest > half or (rest == half and whole % 2 == 1),
+            "ROUND": rest >= half,
+            "FLOOR": negative,
+            "CEIL": not negative,
+            "TRUNC": False,
+            "ODD": whole % 2 == 0,
+        }[mode]
+    )
 
 
 def exponent_of(magnitude):

@@ -31,7 +31,7 @@ PAGE = {
     ("float", "int32_t"): FIVE,
     ("float", "float"): FIVE,
 }
-"""Instructions page, section 5, for arch 2201; without int4 and int64 (not simulated) and int32 to half (needs a scale)."""
+"""Instructions page, section 5, arch 2201; without int4, int64 (not simulated) and int32 to half (needs a scale)."""
 
 TYPES = ("half", "bfloat16_t", "float", "int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t", "uint32_t")
 UNKNOWN = {("bfloat16_t", "int32_t"), ("int32_t", "int16_t")}
@@ -128,7 +128,9 @@ def test_int16_to_half_as_the_page_works_it_out(mode, want):
     assert cast("int16_t", "half", mode, np.int16([2**12 + 2, -1])) == [want, -1]
 
 
-@pytest.mark.parametrize(("mode", "want"), [("RINT", 2**22), ("FLOOR", 2**22), ("CEIL", 2**22 + 1), ("ROUND", 2**22 + 1)])
+@pytest.mark.parametrize(
+    ("mode", "want"), [("RINT", 2**22), ("FLOOR", 2**22), ("CEIL", 2**22 + 1), ("ROUND", 2**22 + 1)]
+)
 def test_float_to_int32_as_the_page_works_it_out(mode, want):
     assert cast("float", "int32_t", mode, np.float32([2**22 + 0.5, 1e20])) == [want, 2**31 - 1]
 

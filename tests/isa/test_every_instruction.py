@@ -87,6 +87,19 @@ def add_in_bit_mask_form_touches_the_set_lanes_of_each_repeat():
     assert got == [100, 0, 0, 106, 0, 0, 0, 0, 108, 0, 0, 114, 0, 0, 0, 0]
 
 
+@example("add", "whole_reduce_sum")
+def the_longest_repeat_is_carried_out():
+    x, d, r = local("x", "half", 0, 255 * 32), local("d", "half", 8192, 255 * 32), local("r", "half", 32768, 512)
+
+    def kernel(asc):
+        asc.add(d, x, x, 16, 255, BinaryRepeatParams(1, 1, 1, 1, 1, 1))
+        asc.whole_reduce_sum(r, d, 16, 255, 1, 1, 1)
+
+    values = np.arange(255 * 16) % 7
+    got = result(kernel, r, 255, x=(x, values.astype(np.float16)))
+    assert got == (2 * values.reshape(255, 16).sum(axis=1)).tolist()
+
+
 @example("add")
 def add_rounds_floats_to_nearest_even_and_keeps_subnormals():
     tiny = struct.unpack("<f", b"\1\0\0\0")[0]

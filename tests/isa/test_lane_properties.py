@@ -334,6 +334,27 @@ def test_copy_reads_and_writes_repeat_by_repeat():
     compare(lambda asc: asc.copy(x[8], x, 8, 8, CopyRepeatParams(1, 1, 1, 1)), ground)
 
 
+SATURATED_LATE = "saturation clamps the sum of a group, not each addition of its tree"
+
+
+@pytest.mark.xfail(strict=True, reason=SATURATED_LATE)
+def test_a_nan_counts_as_zero_in_its_own_addition_only():
+    """Instructions page, section 4: in saturation mode 15 ones and a NaN give 14.0, as a NaN step becomes 0."""
+    x, d = local("x", "half", 0, 32), local("d", "half", 1024, 16)
+    ground = Ground().write(x, np.float16([1] * 15 + [np.nan]))
+    both = run_both(lambda asc: asc.block_reduce_sum(d, x, 1, 16, 1, 1, 8), ground, saturate=True)
+    assert both.array(d, 1).tolist() == [14.0]
+
+
+@pytest.mark.xfail(strict=True, reason=SATURATED_LATE)
+@pytest.mark.parametrize("name", ["block_reduce_sum", "whole_reduce_sum"])
+def test_half_sums_saturate_inside_the_tree(name):
+    """Arithmetic page, section 3: 60000 + 60000 becomes 65504 before anything else is added."""
+    x, d = local("x", "half", 0, 256), local("d", "half", 1024, 16)
+    ground = Ground().write(x, np.float16([60000, 60000, -30000, 0] + [0] * 124))
+    compare(lambda asc: getattr(asc, name)(d, x, *order(name, 128, 1), 1, 1, 8), ground, saturate=True)
+
+
 @pytest.mark.xfail(strict=True, reason="half_overflow = saturate leaves integers wrapping")
 def test_integers_clamp_in_saturation_mode():
     """Instructions page, section 14: integer add/mul overflow wraps in INF/NAN mode and clamps in saturation mode."""
@@ -440,9 +461,7 @@ def burst_reach(count, length, pitch):
 @many
 @given(st.sampled_from(["int8_t", "half", "float"]), st.data(), seeds)
 def test_data_copy_inside_ub(kind, data, seed):
-    p = DataCopyParams(
-        data.draw(st.integers(1, 9)), data.draw(st.integers(1, 6)), data.draw(blocks), data.draw(blocks)
-    )
+    p = DataCopyParams(data.draw(st.integers(1, 9)), data.draw(st.integers(1, 6)), data.draw(blocks), data.draw(blocks))
     length = p.block_len * 32
     reaches = [burst_reach(p.block_count, length, length + gap * 32) for gap in (p.dst_gap, p.src_gap)]
     d, a = lay_out(("d", kind, reaches[0]), ("a", kind, reaches[1]))

@@ -314,7 +314,14 @@ for text, (lanes, call) in LANES.items():
 
 # ---- strides ----------------------------------------------------------------------------------------------------
 
-BINARY = ("dst_blk_stride", "src0_blk_stride", "src1_blk_stride", "dst_rep_stride", "src0_rep_stride", "src1_rep_stride")
+BINARY = (
+    "dst_blk_stride",
+    "src0_blk_stride",
+    "src1_blk_stride",
+    "dst_rep_stride",
+    "src0_rep_stride",
+    "src1_rep_stride",
+)
 UNARY = {"dst_blk_stride": "dst_blk_stride", "src_blk_stride": "src0_blk_stride", "dst_rep_stride": "dst_rep_stride",
          "src_rep_stride": "src0_rep_stride"}  # fmt: skip
 
