@@ -204,7 +204,10 @@ def test_tmpsize():
         (["softmaxgrad", "--shape", "8,8", "--dtype", "int8_t"], "SoftmaxGrad supports half and float"),
         (["softmaxgrad", "--shape", "8,12", "--dtype", "float"], "CANN logs E_LAST_AXIS_UNALIGNED and still returns"),
         (["softmaxgrad", "--shape", "8,8", "--dtype", "float", "--soc", "Atlas 350"], "cannot be simulated: arch 3510"),
-        (["softmaxgrad", "--shape", "8,8", "--dtype", "float", "--soc", "Atlas A2 training"], "choose one of its parts"),
+        (
+            ["softmaxgrad", "--shape", "8,8", "--dtype", "float", "--soc", "Atlas A2 training"],
+            "choose one of its parts",
+        ),
     ],
 )
 def test_tmpsize_refuses(arguments, text):
@@ -224,7 +227,9 @@ def test_help_is_quick_to_load():
 
 def test_help_documents_the_exit_codes():
     text = " ".join(_run("--help").stdout.split())
-    assert "0 done, 1 findings of severity E, 2 input that cannot be used, 3 an expectation is not met, 4 deadlock" in text
+    assert (
+        "0 done, 1 findings of severity E, 2 input that cannot be used, 3 an expectation is not met, 4 deadlock" in text
+    )
     assert _run("--version").stdout.strip() == asc.__version__
 
 

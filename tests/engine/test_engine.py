@@ -602,7 +602,7 @@ def queue_was_full(p, row):
 EVERYTHING = {
     *(kind.name for kind in Kind),
     *(f"{kind.name} on S" for kind in Kind if kind != Kind.TRANSFER),
-    *(f"waited for {wait.name}" for wait in Wait if wait != Wait.CROSS_CORE),
+    *(f"waited for {wait.name}" for wait in Wait if wait not in (Wait.CROSS_CORE, Wait.QUEUE_FULL)),
     *("hit: hit", "miss: miss", "model: hit", "model: miss", "evicted"),
     *("cold", "warm", "stretched", "at its minimum"),
     *("1 cores", "2 cores", "3 cores", "depth 1", "depth 2", "depth 3", "depth 4"),

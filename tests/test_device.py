@@ -1,0 +1,150 @@
+"""Devices are data: complete, with sources, refused with a path where wrong."""
+
+import tomllib
+from importlib import resources
+
+import pytest
+
+import ascendsim as asc
+from ascendsim import device as devices
+from ascendsim.device import Device, describe_validation, device_names, find_product, load_device, parts_of, products
+
+TOML = resources.files("ascendsim.devices")
+
+
+def test_the_parts_of_arch_2201():
+    assert {"Ascend910B1", "Ascend910B2", "Ascend910B3", "Ascend910B4", "Ascend910_9392"} <= set(device_names())
+    for name in device_names():
+        part = load_device(name)
+        assert part.npu_arch == 2201
+        assert part.name == name
+        assert part.aiv == 2 * part.cores.aic.value
+
+
+@pytest.mark.parametrize(
+    ("name", "aic", "aiv", "mhz", "l2_mib"),
+    [
+        ("Ascend910B1", 24, 48, 1850, 192),
+        ("Ascend910B2", 24, 48, 1800, 192),
+        ("Ascend910B3", 20, 40, 1800, 192),
+        ("Ascend910B4", 20, 40, 1650, 96),
+        ("Ascend910_9362", 20, 40, 1500, 168),
+        ("Ascend910_9391", 24, 48, 1850, 192),
+    ],
+)
+def test_numbers_of_the_platform_files(name, aic, aiv, mhz, l2_mib):
+    part = load_device(name)
+    assert (part.cores.aic.value, part.aiv, part.clock_mhz) == (aic, aiv, mhz)
+    assert part.memory.l2_bytes.value == l2_mib * 1024**2
+    assert (part.ub_bytes, part.ub.visible_bytes.value, part.ub.safe_bytes.value) == (196608, 196352, 188160)
+
+
+def test_every_number_has_a_source_and_a_status():
+    """Every leaf number of a device file stands in a table with source and status."""
+    described = 0
+    for file in TOML.iterdir():
+        if not file.name.endswith(".toml") or file.name == "products.toml":
+            continue
+        for path, table, key, value in _leaves(tomllib.loads(file.read_text()), ()):
+            if isinstance(value, int | float) and key not in ("schema", "npu_arch"):
+                owner = table if "source" in table else path[-1]
+                assert "source" in owner or key in ("fixed_cycles", "bytes_per_cycle"), (file.name, key)
+                described += 1
+    assert described > 200
+
+
+def _leaves(tree, path):
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, (*path, tree))
+        else:
+            yield (*path, tree), tree, key, value
+
+
+def test_an_unknown_key_is_refused_with_its_path(monkeypatch):
+    real = devices._read_toml
+
+    def read(name):
+        raw = real(name)
+        if name == "Ascend910B1":
+            raw["memory"]["ub_byte"] = raw["memory"]["l2_bytes"]
+        return raw
+
+    monkeypatch.setattr(devices, "_read_toml", read)
+    load_device.cache_clear()
+    with pytest.raises(asc.DeviceError, match=r"device file Ascend910B1.toml: memory.ub_byte: unknown key"):
+        load_device("Ascend910B1")
+    load_device.cache_clear()
+
+
+def test_names_are_found_whatever_their_case():
+    assert load_device("ascend910b1").name == "Ascend910B1"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("Ascend910B5", "unknown device 'Ascend910B5'; did you mean Ascend910B4"),
+        (
+            "Atlas A2 training",
+            "Atlas A2 training is a product family, not a part; choose one of its parts: Ascend910B1,",
+        ),
+        (
+            "Atlas A3 推理系列产品",
+            "is a product family, not a part; choose one of its parts: Ascend910C4, Ascend910_9362",
+        ),
+        ("Ascend910B", "this is a first-generation part (arch 1001), where SoftmaxGrad is not supported"),
+        ("Atlas 推理系列产品 Vector Core", "SoftmaxGrad is not supported on the Vector Core of this product"),
+        ("Atlas 350", "arch 3510 has no device file in this version"),
+    ],
+)
+def test_what_is_no_part_is_explained(name, text):
+    with pytest.raises(asc.DeviceError) as caught:
+        load_device(name)
+    assert text in str(caught.value)
+
+
+def test_products_cover_the_page():
+    names = {n for p in products() for n in p.names}
+    for name in (
+        "Atlas 350 加速卡", "Atlas A3 训练系列产品", "Atlas A3 推理系列产品", "Atlas A2 训练系列产品",
+        "Atlas A2 推理系列产品", "Atlas 200I/500 A2 推理产品", "Atlas 推理系列产品 AI Core",
+        "Atlas 推理系列产品 Vector Core", "Atlas 训练系列产品",
+    ):  # fmt: skip
+        assert name in names
+    assert parts_of("Atlas A2")[0] == "Ascend910B1"
+    assert find_product(" atlas a2 TRAINING ").family == "Atlas A2"
+    assert find_product("nothing") is None
+
+
+def test_a_platform_keeps_the_limits_distance_from_the_end():
+    part = load_device(asc.Platform(aic_cores=2, aiv_cores=4, ub_bytes=131072, clock_mhz=1000))
+    assert (part.ub_bytes, part.ub.visible_bytes.value, part.ub.safe_bytes.value) == (131072, 130816, 122624)
+    assert part.aiv == 4
+    assert part.microseconds(1500) == 1.5
+    with pytest.raises(asc.DeviceError, match=r"Platform\(aiv_cores=0\): must be positive"):
+        load_device(asc.Platform(aic_cores=1, aiv_cores=0))
+    with pytest.raises(asc.DeviceError, match="too small"):
+        load_device(asc.Platform(aic_cores=1, aiv_cores=2, ub_bytes=8000))
+
+
+def test_a_device_round_trips_through_json():
+    part = load_device("Ascend910B4")
+    assert Device.model_validate_json(part.model_dump_json(by_alias=True)) == part
+
+
+def test_uncertain_numbers_are_listed():
+    uncertain = load_device("Ascend910B1").uncertain_numbers()
+    assert "scalar.dispatch_cycles" in uncertain
+    assert "memory.ub_bytes" not in uncertain
+    assert uncertain == tuple(sorted(uncertain))
+
+
+def test_validation_text():
+    raw = load_device("Ascend910B1").model_dump(by_alias=True, mode="json")
+    raw["cores"]["aiv"]["value"] = -1
+    from pydantic import ValidationError
+
+    with pytest.raises(ValidationError) as caught:
+        Device.model_validate(raw)
+    assert describe_validation(caught.value) == "cores.aiv.value: Input should be greater than or equal to 0"

@@ -1,0 +1,128 @@
+"""What the documents show is what the program does."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import ROOT
+
+import ascendsim as asc
+
+DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+COMMANDS = Path(sys.executable).parent
+README = (ROOT / "README.md").read_text()
+
+
+def _blocks(text, language):
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+@pytest.mark.parametrize("document", DOCS, ids=lambda p: p.name)
+def test_links_lead_somewhere(document):
+    for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
+        if not target.startswith("http"):
+            assert (document.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("document", DOCS, ids=lambda p: p.name)
+def test_named_files_exist(document):
+    for name in re.findall(
+        r"`((?:ascendsim|tests|docs|scenarios|tilings|plots|tools)/[\w./-]+)`", document.read_text()
+    ):
+        assert (ROOT / name).exists(), name
+
+
+@pytest.mark.parametrize("name", ["vector_add", "scaled_softmax_grad"])
+def test_kernels_of_the_guide_are_the_shipped_ones(name):
+    blocks = _blocks((ROOT / "docs/writing-a-kernel.md").read_text(), "python")
+    assert (ROOT / "scenarios" / f"{name}.py").read_text() in blocks
+
+
+def test_the_vector_add_is_about_20_lines():
+    source = (ROOT / "scenarios/vector_add.py").read_text()
+    body = source[source.index("def main") : source.index("def reference")]
+    assert sum(bool(line.strip()) for line in body.splitlines()) <= 25
+
+
+def test_python_of_the_readme_runs(monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    block = next(b for b in _blocks(README, "python") if "import ascendsim" in b)
+    exec(compile(block, "README.md", "exec"), {})  # noqa: S102 - our own text
+    printed = capsys.readouterr().out
+    assert "'V,MTE2'" in printed
+    assert printed.rstrip().endswith("vmul")
+
+
+def test_commands_of_the_readme_run(tmp_path):
+    """Every `$ ascendsim` line, in the order shown, from the repository's root; outputs go elsewhere."""
+    lines = re.findall(r"^ {4}\$ (ascendsim (?:.*\\\n)*.*)$", README, re.MULTILINE)
+    assert len(lines) == 5
+    for line in lines:
+        words = shlex.split(line.replace("\\\n", " "))
+        words = [str(tmp_path / w) if w.startswith("out/") else w for w in words]
+        done = subprocess.run(
+            [str(COMMANDS / words[0]), *words[1:]], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == _expected_code(line), f"{line}: {done.stdout}{done.stderr}"
+
+
+def _expected_code(line):
+    return 1 if "tile_m=9" in line else 3 if "out/one" in line and "run" in line else 0
+
+
+def test_tmpsize_of_the_readme_is_what_is_printed():
+    shown = re.search(r"\$ ascendsim tmpsize softmaxgrad --shape 64,128 --dtype float\n((?: {4}.*\n)+)", README)
+    done = subprocess.run(
+        [str(COMMANDS / "ascendsim"), "tmpsize", "softmaxgrad", "--shape", "64,128", "--dtype", "float"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert shown[1].split() == done.stdout.split()
+
+
+def test_the_scenario_table_of_the_readme_is_valid(tmp_path):
+    toml = next(b for b in _blocks(README, "toml") if "[expect]" in b)
+    text = (ROOT / "scenarios/softmaxgrad_960x960_float.toml").read_text()
+    file = tmp_path / "s.toml"
+    file.write_text(text[: text.index("[expect]")] + toml)
+    result = asc.run(file)
+    assert len(result.expectations) == 4
+    assert all(e.met for e in result.expectations)
+
+
+def test_public_names():
+    for name in asc.__all__:
+        assert getattr(asc, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = asc.nothing
+
+
+def test_make_targets_of_the_readme_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"make (\w+)", README):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_a_fixture_is_small_and_real():
+    file = ROOT / "scenarios/data/minilm_attention.npz"
+    assert file.stat().st_size < 1_000_000
+    with np.load(file) as data:
+        k = int(data["valid_k"])
+        assert np.abs(data["p"][:, :k].sum(axis=1, dtype=np.float64) - 1).max() < 1e-6
+        assert not data["p"][:, k:].any()
+        assert not data["grad"][:, k:].any()
+        assert np.abs(data["grad"]).max() > 1e-3
+
+
+def test_no_machine_paths_in_the_repository():
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    if not tracked:
+        pytest.skip("not a git checkout")
+    for name in tracked:
+        path = ROOT / name
+        if path.suffix in (".png", ".npz", ".zip") or not path.is_file() or name.startswith("tests/test_docs"):
+            continue
+        assert not re.search(r"(^|[^\w.])/(work|root|home)/[A-Za-z.]", path.read_text(errors="ignore")), name
