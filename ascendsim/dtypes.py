@@ -69,9 +69,11 @@ _ALIASES = {
 }  # fmt: skip
 _BY_NAME = {d.name: d for d in DTYPES} | _ALIASES
 
-_SIGNIFICAND_BITS = {HALF.code: 11, BFLOAT16.code: 8}
-_MIN_EXPONENT = {HALF.code: -24, BFLOAT16.code: -133}  # exponent of the smallest subnormal
-_LARGEST = {HALF.code: 65504.0, BFLOAT16.code: 3.3895313892515355e38}
+_SIGNIFICAND_BITS = {HALF.code: 11, BFLOAT16.code: 8, FLOAT.code: 24}
+_MIN_EXPONENT = {HALF.code: -24, BFLOAT16.code: -133, FLOAT.code: -149}  # exponent of the smallest subnormal
+_LARGEST = {HALF.code: 65504.0, BFLOAT16.code: 3.3895313892515355e38, FLOAT.code: 3.4028234663852886e38}
+_SATURATING = (HALF, BFLOAT16)
+"""Types that follow the half-overflow mode; float never saturates (SetCtrlSpr page)."""
 
 
 def dtype(name: str | DType) -> DType:
@@ -104,18 +106,20 @@ def from_numpy(array_dtype: np.dtype[Any]) -> DType:
 def cast(values: Array, to: DType, mode: RoundMode, overflow: HalfOverflow = HalfOverflow.INF_NAN) -> Array:
     """Convert an array to another element type, rounding once in the given mode.
 
-    float to half or bfloat16_t rounds per `mode`; widening is exact; results in half or bfloat16_t follow `overflow`.
-    float to integer rounds, then clamps, NaN to 0 (asc-devkit docs, boundary-value table of Cast).
+    To half, bfloat16_t and float: rounded per `mode` (widening is exact); half and bfloat16_t follow `overflow`. From
+    float to float: rounded to whole numbers, -0 becomes +0, as documented. To integers: rounded, then clamped, NaN to
+    0. Source: asc-devkit docs, Cast page and boundary-value table.
     """
+    wide = np.asarray(values, np.float64)
+    if to is FLOAT and values.dtype == FLOAT.numpy:
+        return (_round_to_integer(wide, mode) + 0.0).astype(np.float32)
     if to.code in _SIGNIFICAND_BITS:
-        return _narrow(np.asarray(values, np.float64), to, mode, overflow)
-    if to is FLOAT:
-        return values.astype(np.float32)
-    return _to_integer(np.asarray(values, np.float64), to, mode)
+        return _narrow(wide, to, mode, overflow if to in _SATURATING else HalfOverflow.INF_NAN)
+    return _to_integer(wide, to, mode)
 
 
 def _narrow(wide: Array, to: DType, mode: RoundMode, overflow: HalfOverflow) -> Array:
-    """Round float64 holders of exact float32 (or narrower) values to half or bfloat16_t."""
+    """Round float64 holders of exact float32, int32 (or narrower) values to a floating type."""
     bits, lowest = _SIGNIFICAND_BITS[to.code], _MIN_EXPONENT[to.code]
     finite = np.isfinite(wide)
     safe = np.where(finite, wide, 0.0)
@@ -163,7 +167,7 @@ def _to_integer(wide: Array, to: DType, mode: RoundMode) -> Array:
 
 def saturate(values: Array, overflow: HalfOverflow) -> Array:
     """Apply the half-overflow mode to a half or bfloat16_t result; other types pass unchanged."""
-    if overflow is HalfOverflow.INF_NAN or from_numpy(values.dtype).code not in _SIGNIFICAND_BITS:
+    if overflow is HalfOverflow.INF_NAN or from_numpy(values.dtype) not in _SATURATING:
         return values
     largest = _LARGEST[from_numpy(values.dtype).code]
     wide = values.astype(np.float64)
@@ -172,7 +176,8 @@ def saturate(values: Array, overflow: HalfOverflow) -> Array:
 
 def pack(value: float, to: DType) -> int:
     """Return the bits of one value as an unsigned integer."""
-    return int(np.asarray(value, np.float64).astype(to.numpy).view(f"u{to.bytes}"))
+    with np.errstate(over="ignore", invalid="ignore"):  # a value beyond the type is what the user asked for
+        return int(np.asarray(value, np.float64).astype(to.numpy).view(f"u{to.bytes}"))
 
 
 def unpack(bits: int, to: DType) -> Array:

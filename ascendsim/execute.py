@@ -162,11 +162,6 @@ class _Core:
         target.written[at + d] = value is not None
         self._log_written(dst, at + d)
 
-    def gm_source(self, operand: Operand, at: Array) -> Array:
-        """Return raw bytes of an operand."""
-        memory, start = self._place(operand)
-        return np.asarray(memory.content[at + start])
-
     def register(self, row: Row) -> Array:
         """Return the scalar of a row."""
         assert self.item is not None

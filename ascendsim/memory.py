@@ -6,6 +6,7 @@ written. A fresh byte is 0xFF and unwritten ("poison"), so that reading it is se
 """
 
 from dataclasses import dataclass, replace
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ class LocalTensor:
 
     def __getitem__(self, offset: int) -> "LocalTensor":
         """Return the window that starts `offset` elements later, as `tensor[offset]` in AscendC."""
-        return replace(self, offset_bytes=self.offset_bytes + offset * self.dtype.bytes)
+        return replace(self, offset_bytes=self.offset_bytes + index(offset) * self.dtype.bytes)
 
     def reinterpret_cast(self, dtype: DType) -> "LocalTensor":
         """Return the same bytes seen as another element type."""
@@ -87,7 +88,7 @@ class GlobalTensor:
 
     def __getitem__(self, offset: int) -> "GlobalTensor":
         """Return the window that starts `offset` elements later."""
-        return replace(self, offset_bytes=self.offset_bytes + offset * self.dtype.bytes)
+        return replace(self, offset_bytes=self.offset_bytes + index(offset) * self.dtype.bytes)
 
     @property
     def tensor_bytes(self) -> int:

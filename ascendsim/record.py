@@ -9,10 +9,10 @@ modulo 512 B), and the recorder's state on entry: mask, events, queues, trace ma
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from types import FrameType
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from types import FrameType, MappingProxyType
 from typing import Any, Concatenate, ParamSpec, Protocol
 
 import numpy as np
@@ -78,6 +78,7 @@ class _Segment:
     slots: list[tuple[int, int]] = field(default_factory=list)
     """(GM tensor index, base address) of each slot."""
     registers: int = 0
+    serial: int = 0
 
 
 _State = tuple[
@@ -98,10 +99,32 @@ class _Tile:
 
 @dataclass(frozen=True, slots=True)
 class _SlotTensor(GlobalTensor):
-    """A GM operand of a tile: its slot, and where the slot's base lies inside the tensor."""
+    """A GM operand of a tile: its slot, and where the slot's base lies inside the tensor.
+
+    A tile is recorded once for many bases, so it cannot ask where its operand lies or how much is left behind it.
+    """
 
     slot: int = -1
     slot_offset_bytes: int = 0
+
+    @classmethod
+    def of(cls, t: GlobalTensor, slot: int) -> "_SlotTensor":
+        """Return a tile's view of its argument."""
+        return cls(t.name, t.dtype, t.shape, t.index, t.base_bytes, t.offset_bytes, slot, t.offset_bytes)
+
+    @property
+    def count(self) -> int:
+        """Not known inside a tile."""
+        raise TileArgumentError(f"how much is left of GM tensor {self.name} (.count) differs from call to call")
+
+    @property
+    def address_bytes(self) -> int:
+        """Not known inside a tile."""
+        raise TileArgumentError(f"the address of GM tensor {self.name} differs from call to call")
+
+
+class TileArgumentError(Exception):
+    """A tile asked for what differs between its calls; the recorder turns this into a KernelError."""
 
 
 class ProgramBuilder:
@@ -122,6 +145,12 @@ class ProgramBuilder:
         self.ques: dict[str, QueInfo] = {}
         self.findings: dict[tuple[str, str, str], Finding] = {}
         self.end_bytes = 0
+        self.segments = 0
+
+    def new_segment(self, name: str, *, is_tile: bool) -> _Segment:
+        """Return an empty template to record into, with a number of its own."""
+        self.segments += 1
+        return _Segment(name, is_tile, serial=self.segments)
 
     def line(self, text: str) -> int:
         """Return the number of a source line."""
@@ -196,7 +225,7 @@ class AiCore(
         self._steps: list[str] = []
         self._pipe: TPipe | None = None
         self._tiles: dict[Callable[..., None], int] = {}
-        self._segment = _Segment("body", is_tile=False)
+        self._segment = builder.new_segment("body", is_tile=False)
         self._line_text = ""
 
     # ---- system variables ---------------------------------------------------------------------------------------
@@ -216,8 +245,13 @@ class AiCore(
 
     # ---- memory and queues --------------------------------------------------------------------------------------
 
+    def _outside_of_tiles(self, what: str) -> None:
+        if self._segment.is_tile:
+            raise self.fail(f"{what} inside a @tile: a tile is recorded once; make queues and buffers outside of it")
+
     def t_pipe(self) -> TPipe:
         """Return the kernel's TPipe; only one may be alive."""
+        self._outside_of_tiles("t_pipe")
         if self._pipe is not None:
             raise self.reject(PIPE_MULTI)
         self._pipe = TPipe(self)
@@ -240,6 +274,7 @@ class AiCore(
         return buf
 
     def _new_que(self, position: TPosition, name: str) -> int:
+        self._outside_of_tiles(f"queue or buffer {name!r}")
         if any(q.name == name for q in self.ques):
             raise self.fail(f"two queues or buffers are called {name!r}; names tell them apart in reports")
         return self._builder.que_index(name, position)
@@ -327,16 +362,18 @@ class AiCore(
         elif scalar is not None:
             assert scalar_dtype is not None
             row.scalar_bits = pack(scalar, scalar_dtype)
+        elif op.takes_scalar:
+            raise self.fail(f"{op.api}: the scalar is missing (None)")
         self._segment.rows.append(row)
 
     def new_register(self, dtype: DType) -> Register:
         """Return the next scalar register of the template being recorded."""
         number = self._segment.registers
         self._segment.registers += 1
-        return Register(number, dtype, self._where(), id(self._segment))
+        return Register(number, dtype, self._where(), self._segment.serial)
 
     def _register_number(self, register: Register) -> int:
-        if register.home != id(self._segment):
+        if register.home != self._segment.serial:
             raise self.fail(
                 f"a scalar read at {register.where} is used outside its tile; read and use it in the same tile"
             )
@@ -403,14 +440,15 @@ class AiCore(
 
     # ---- tiles --------------------------------------------------------------------------------------------------
 
-    def call_tile(self, fn: Callable[..., None], arguments: tuple[object, ...]) -> None:
+    def call_tile(self, fn: Callable[..., None], bound: inspect.BoundArguments) -> None:
         """Record a tile, or log a call of the one recorded for the same key. Inside a tile, just run it."""
         if self._segment.is_tile:
-            _run_kernel(self, fn, arguments)
+            self._run_tile(fn, bound)
             return
         self._close_segment()
-        slots = [(a.index, a.address_bytes) for a in arguments if isinstance(a, GlobalTensor)]
-        key = (fn, tuple(self._key_of(a) for a in arguments), self._state())
+        arguments = list(bound.arguments.items())[1:]
+        slots = [(a.index, a.address_bytes) for _, a in arguments if isinstance(a, GlobalTensor)]
+        key = (fn, tuple((name, self._key_of(a)) for name, a in arguments), self._state())
         try:
             known = self._builder.tiles.get(key)
         except TypeError as error:
@@ -418,7 +456,7 @@ class AiCore(
                 f"@tile {fn.__name__}: an argument cannot be compared ({error}); pass frozen values"
             ) from None
         if known is None:
-            known = self._record_tile(fn, arguments, slots)
+            known = self._record_tile(fn, bound, slots)
             self._builder.tiles[key] = known
         number = self._tiles.get(fn, 0)
         self._tiles[fn] = number + 1
@@ -426,41 +464,47 @@ class AiCore(
         self._restore(known.exit_state)
 
     def _record_tile(
-        self, fn: Callable[..., None], arguments: tuple[object, ...], slots: list[tuple[int, int]]
+        self, fn: Callable[..., None], bound: inspect.BoundArguments, slots: list[tuple[int, int]]
     ) -> _Tile:
-        self._segment = _Segment(fn.__name__, is_tile=True, slots=slots)
-        bound: list[object] = []
-        for argument in arguments:
+        self._segment = self._builder.new_segment(fn.__name__, is_tile=True)
+        self._segment.slots = slots
+        taken = 0
+        for name, argument in bound.arguments.items():
             if isinstance(argument, GlobalTensor):
-                taken = sum(isinstance(b, GlobalTensor) for b in bound)
-                argument = _SlotTensor(  # noqa: PLW2901 - the tile sees its slot
-                    argument.name, argument.dtype, argument.shape, argument.index, argument.base_bytes,
-                    argument.offset_bytes, taken, argument.offset_bytes,
-                )  # fmt: skip
-            bound.append(argument)
-        if _run_kernel(self, fn, tuple(bound)) is not None:
-            raise self.fail(f"@tile {fn.__name__} returns a value; a tile may only record")
+                bound.arguments[name] = _SlotTensor.of(argument, taken)
+                taken += 1
+        self._run_tile(fn, bound)
         template = self._builder.intern(self._segment)
-        self._segment = _Segment("body", is_tile=False)
+        self._segment = self._builder.new_segment("body", is_tile=False)
         return _Tile(template, self._state())
 
+    def _run_tile(self, fn: Callable[..., None], bound: inspect.BoundArguments) -> None:
+        if _run_kernel(fn, bound.args, bound.kwargs) is not None:
+            raise self.fail(f"@tile {fn.__name__} returns a value; a tile may only record")
+
     def _key_of(self, argument: object) -> Hashable:
+        """What of an argument rows can depend on. Floats by their bits: 0.0 is not -0.0, and 1 is not 1.0."""
         if isinstance(argument, GlobalTensor):
             modulo = argument.address_bytes % GM_ALIGN_BYTES
             return ("gm", argument.index, argument.dtype.code, argument.shape, modulo)
         if isinstance(argument, Register):
             raise self.fail("a scalar read from UB cannot be passed into a @tile; read it inside")
+        if isinstance(argument, float):
+            return ("float", argument.hex())
+        kind = type(argument).__name__
+        if isinstance(argument, tuple):
+            return (kind, tuple(self._key_of(a) for a in argument))
+        if is_dataclass(argument) and not isinstance(argument, type | TQue | TBuf):
+            return (kind, tuple(self._key_of(getattr(argument, f.name)) for f in fields(argument)))
         if not isinstance(argument, Hashable):
-            raise self.fail(
-                f"a @tile argument of type {type(argument).__name__} cannot be compared; pass frozen values"
-            )
-        return (type(argument).__name__, argument)
+            raise self.fail(f"a @tile argument of type {kind} cannot be compared; pass frozen values")
+        return (kind, argument)
 
     def _close_segment(self) -> None:
         if self._segment.rows:
             template = self._builder.intern(self._segment)
             self._builder.log_call(self._core, template, -1, self._segment.slots)
-        self._segment = _Segment("body", is_tile=False)
+        self._segment = self._builder.new_segment("body", is_tile=False)
 
     def _state(self) -> _State:
         events = tuple((e, tuple(sorted(ids))) for e, ids in self._events.items() if ids)
@@ -514,12 +558,17 @@ def _pipe_of(op: Instruction) -> Pipe:
     return op.pipe
 
 
-def _run_kernel(asc: AiCore, fn: Callable[..., Any], arguments: tuple[object, ...]) -> object:
-    """Call kernel code; what it does wrong with registers becomes a KernelError with its line."""
+def _run_kernel(
+    fn: Callable[..., Any], arguments: tuple[object, ...], keywords: Mapping[str, object] = MappingProxyType({})
+) -> object:
+    """Call kernel code; what it asks of registers and tile arguments becomes a KernelError with its line."""
     try:
-        return fn(asc, *arguments)
+        return fn(*arguments, **keywords)
     except RegisterUseError as error:
         raise KernelError(str(error)) from None
+    except TileArgumentError as error:
+        text = f"{_raised_at(error)}: {error}; a @tile is recorded once for all. Pass the number in as an argument"
+        raise KernelError(text) from None
 
 
 class TileFunction(Protocol[P]):
@@ -538,9 +587,12 @@ def tile(fn: Callable[Concatenate[AiCore, P], None]) -> TileFunction[P]:
 
     @functools.wraps(fn)
     def wrapper(asc: AiCore, *args: P.args, **kwargs: P.kwargs) -> None:
-        bound = signature.bind(asc, *args, **kwargs)
+        try:
+            bound = signature.bind(asc, *args, **kwargs)
+        except TypeError as error:
+            raise asc.fail(f"@tile {fn.__name__}: {error}") from None
         bound.apply_defaults()
-        asc.call_tile(fn, tuple(bound.args[1:]))
+        asc.call_tile(fn, bound)
 
     return wrapper
 
@@ -599,7 +651,7 @@ def record(
 def _run_user_code(asc: AiCore, kernel: Kernel, arguments: tuple[object, ...]) -> None:
     """Call the kernel; an exception of its own becomes a KernelError that names file, line and cause."""
     try:
-        _run_kernel(asc, kernel, arguments)
+        _run_kernel(kernel, (asc, *arguments))
     except AscendSimError:
         raise
     except Exception as error:
@@ -608,12 +660,15 @@ def _run_user_code(asc: AiCore, kernel: Kernel, arguments: tuple[object, ...]) -
 
 
 def _raised_at(error: Exception) -> str:
+    """The innermost line of the user's own code that an exception went through, else of a library kernel."""
+    user = library = "?"
     traceback = error.__traceback__
-    place = "?"
     while traceback is not None:
-        name = traceback.tb_frame.f_globals.get("__name__", "")
-        if not name.startswith(_OWN_MODULES):
-            file = traceback.tb_frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
-            place = f"{file}:{traceback.tb_lineno}"
+        module = traceback.tb_frame.f_globals.get("__name__", "")
+        file = traceback.tb_frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
+        if not module.startswith("ascendsim"):
+            user = f"{file}:{traceback.tb_lineno}"
+        elif module.startswith("ascendsim.op_kernel"):
+            library = f"{file}:{traceback.tb_lineno}"
         traceback = traceback.tb_next
-    return place
+    return library if user == "?" else user

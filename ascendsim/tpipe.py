@@ -262,6 +262,7 @@ class TQue(_Buffers):
     def free_tensor(self, tensor: LocalTensor) -> None:
         """Give a buffer back and set its backward flag."""
         slot = self._slot_of(tensor, "FreeTensor", (State.OCCUPIED, State.ENQUEUED, State.DEQUEUED))
+        self._fifo = [entry for entry in self._fifo if entry[0] != slot]  # its forward flag stays set, unpaired
         event = self._events[1]
         event_id = self.asc.alloc_event_id(event)
         self.asc.set_flag(event, event_id, que=self.index)

@@ -44,13 +44,18 @@ ROUND_MODES: dict[tuple[DType, DType], tuple[RoundMode, ...]] = {
     (HALF, UINT8): (*_FIVE, RoundMode.CAST_NONE),
     (HALF, INT16): _FIVE,
     (HALF, INT32): _FIVE,
+    (BFLOAT16, INT32): _FIVE,
+    (INT32, INT16): _LOSSLESS,
     (FLOAT, HALF): (*_FIVE, RoundMode.CAST_ODD, RoundMode.CAST_NONE),
     (FLOAT, BFLOAT16): _FIVE,
     (FLOAT, INT16): _FIVE,
     (FLOAT, INT32): _FIVE,
     (FLOAT, FLOAT): _FIVE,
 }
-"""Allowed (source, destination) pairs of arch 2201 and their rounding modes (asc-devkit docs, Cast page)."""
+"""Allowed (source, destination) pairs of arch 2201 and their rounding modes (asc-devkit docs, Cast page).
+
+Without int4 and int64, which are not simulated, and int32 to half, which needs a scale.
+"""
 
 _SUFFIX = {
     RoundMode.CAST_NONE: "",
@@ -98,6 +103,8 @@ class CastCall(Call):
         """Record the call."""
         asc, op = self.asc, self.op
         self.locals(dst=dst, src=src)
+        if not isinstance(round_mode, RoundMode):
+            raise asc.fail(f"Cast: round_mode must be a RoundMode, got {round_mode!r}")
         wide = max(dst.dtype, src.dtype, key=lambda d: d.bytes)
         if repeat_times is None:
             begin_count(asc, op.api, mask)

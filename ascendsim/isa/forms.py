@@ -30,7 +30,7 @@ from ascendsim.isa.instruction import (
 )
 from ascendsim.isa.lanes import byte_range, element_offsets, lane_count, lane_grid, mask_bits, operand_at
 from ascendsim.memory import LocalTensor
-from ascendsim.terms import FULL_MASK, MaskMode, Pipe
+from ascendsim.terms import FULL_MASK, HalfOverflow, MaskMode, Pipe
 
 Mask = int | tuple[int, int] | None
 """Lanes from lane 0; or (low, high) 64-bit words; or None: the mask set before (MASK_PLACEHOLDER)."""
@@ -130,6 +130,9 @@ def set_mask_mode(asc: Recorder, mode: MaskMode) -> None:
 
 def set_mask(asc: Recorder, hi: int, lo: int) -> None:
     """Record SetVectorMask."""
+    for word in (hi, lo):
+        if not 0 <= word <= FULL_MASK:
+            raise asc.fail(f"mask or count {word} does not fit the 64-bit mask register")
     asc.mask.hi, asc.mask.lo = hi, lo
     asc.emit(MASK_OPS["mask"])
 
@@ -218,25 +221,45 @@ def run_elementwise(fn: Callable[..., Array]) -> Execute:
             _run_by_repeat(ctx, row, fn)
             return
         values = [ctx.load(o, elements(row, role, o)) for role, o in sources]
-        ctx.store(dst, elements(row, "dst", dst), saturate(fn(ctx, row, *values), ctx.overflow))
+        ctx.store(dst, elements(row, "dst", dst), _compute(ctx, row, fn, values))
 
     return execute
 
 
+def _compute(ctx: Context, row: Row, fn: Callable[..., Array], values: list[Array]) -> Array:
+    """Apply the arithmetic. In saturation mode half results and integer results clamp; otherwise integers wrap."""
+    kind = values[0].dtype
+    if (
+        ctx.overflow is HalfOverflow.SATURATE
+        and kind.kind in "iu"
+        and row.dst is not None
+        and row.dst.dtype.numpy == kind
+    ):
+        info = np.iinfo(kind)
+        wide = fn(ctx, row, *(v.astype(np.int64) for v in values))
+        return np.clip(wide, info.min, info.max).astype(kind)
+    return saturate(fn(ctx, row, *values), ctx.overflow)
+
+
 def _overlaps(ctx: Context, row: Row, dst: Operand, role: str, src: Operand) -> bool:
-    """Whether a source shares bytes with dst other than lane for lane."""
+    """Whether a source shares bytes with dst other than lane for lane, each byte once."""
     same = (
         ctx.address(dst) == ctx.address(src)
         and dst.dtype.bytes == src.dtype.bytes
         and row.param("dst_blk_stride") == row.param(f"{role}_blk_stride")
         and row.param("dst_rep_stride") == row.param(f"{role}_rep_stride")
     )
-    if same:
+    if same and not _meets_itself(elements(row, "dst", dst)):
         return False
     d0, d1 = byte_range(elements(row, "dst", dst), dst.dtype.bytes)
     s0, s1 = byte_range(elements(row, role, src), src.dtype.bytes)
     d, s = ctx.address(dst), ctx.address(src)
     return bool(d + d0 < s + s1 and s + s0 < d + d1)
+
+
+def _meets_itself(at: Any) -> bool:
+    """Whether two lanes lie on the same element, as with a repeat stride of 0."""
+    return not isinstance(at, slice) and len(np.unique(at)) < at.size
 
 
 def _run_by_repeat(ctx: Context, row: Row, fn: Callable[..., Array]) -> None:
@@ -251,7 +274,7 @@ def _run_by_repeat(ctx: Context, row: Row, fn: Callable[..., Array]) -> None:
 
         values = [ctx.load(o, at(role, o)) for role, o in row.operands if role != "dst"]
         assert row.dst is not None
-        ctx.store(row.dst, at("dst", row.dst), saturate(fn(ctx, row, *values), ctx.overflow))
+        ctx.store(row.dst, at("dst", row.dst), _compute(ctx, row, fn, values))
 
 
 class BinaryCall(Call):

@@ -54,7 +54,7 @@ class Operand:
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Register:
     """A scalar whose value exists only when the program runs (GetValue). It lives inside one template.
 
@@ -65,7 +65,7 @@ class Register:
     dtype: DType
     where: str
     home: int
-    """Identity of the template it lives in."""
+    """Number of the template it lives in."""
 
     def _refuse(self, *_: object) -> Any:
         raise RegisterUseError(
@@ -75,8 +75,11 @@ class Register:
         )
 
     __bool__ = __index__ = __int__ = __float__ = __len__ = __iter__ = _refuse
-    __lt__ = __le__ = __gt__ = __ge__ = _refuse
-    __add__ = __sub__ = __mul__ = __truediv__ = __radd__ = __rsub__ = __rmul__ = __neg__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _refuse
+    __hash__ = object.__hash__
+    __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = __divmod__ = _refuse
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __rdivmod__ = _refuse
+    __neg__ = __pos__ = __abs__ = __invert__ = __round__ = __trunc__ = __floor__ = __ceil__ = _refuse
 
 
 class RegisterUseError(Exception):
@@ -135,9 +138,6 @@ class Context(Protocol):
 
     def fill(self, dst: Operand, at: Array, value: Array | None) -> None:
         """Write raw bytes (`at` in bytes); None leaves them undefined."""
-
-    def gm_source(self, operand: Operand, at: Array) -> Array:
-        """Return raw bytes of an operand without noting unwritten ones."""
 
     def register(self, row: Row) -> Array:
         """Return the scalar of a row: its register's value, or its immediate, in the dst dtype."""

@@ -18,6 +18,10 @@ Offsets = NDArray[np.int64]
 At = slice | NDArray[Any]
 
 
+MOST_ELEMENTS = 1 << 20
+"""A count beyond this lies outside every on-chip buffer; offsets are not spelled out further."""
+
+
 def lane_count(element_bytes: int) -> int:
     """Lanes of one repeat for the widest operand's element size."""
     return REPEAT_BYTES // element_bytes
@@ -26,8 +30,8 @@ def lane_count(element_bytes: int) -> int:
 def repeats_of(row: Row, lanes: int) -> int:
     """Repeats the hardware runs: ceil(count / lanes) in counter mode, the repeat field otherwise."""
     if row.mask_mode is MaskMode.COUNTER:
-        return ceil_div(row.mask_lo, lanes)
-    return row.param("repeat")
+        return ceil_div(min(row.mask_lo, MOST_ELEMENTS), lanes)
+    return max(0, row.param("repeat"))
 
 
 def ends_partial(row: Row, lanes: int) -> bool:
@@ -47,8 +51,8 @@ def active_lanes(mask_hi: int, mask_lo: int, lanes: int) -> Offsets:
 def lane_grid(row: Row, lanes: int) -> tuple[Offsets, Offsets]:
     """Return (repeat numbers, lane numbers) of all active lanes of a row, in order."""
     if row.mask_mode is MaskMode.COUNTER:
-        return _count_grid(row.mask_lo, lanes)
-    return _mask_grid(row.mask_hi, row.mask_lo, row.param("repeat"), lanes)
+        return _count_grid(min(row.mask_lo, MOST_ELEMENTS), lanes)
+    return _mask_grid(row.mask_hi, row.mask_lo, max(0, row.param("repeat")), lanes)
 
 
 @lru_cache(maxsize=4096)
@@ -72,8 +76,10 @@ def element_offsets(repeats: Offsets, lanes: Offsets, blk_stride: int, rep_strid
 def operand_at(row: Row, lanes: int, blk_stride: int, rep_stride: int, element_bytes: int) -> At:
     """Elements of one operand that a row touches: a slice where they are contiguous, else offsets."""
     if row.mask_mode is MaskMode.COUNTER:
-        return _count_at(row.mask_lo, lanes, blk_stride, rep_stride, element_bytes)
-    return _mask_at(row.mask_hi, row.mask_lo, row.param("repeat"), lanes, blk_stride, rep_stride, element_bytes)
+        count = min(row.mask_lo, MOST_ELEMENTS)
+        return _count_at(count, lanes, blk_stride, rep_stride, element_bytes)
+    repeat = max(0, row.param("repeat"))
+    return _mask_at(row.mask_hi, row.mask_lo, repeat, lanes, blk_stride, rep_stride, element_bytes)
 
 
 def _is_contiguous(lanes: int, blk_stride: int, rep_stride: int, element_bytes: int) -> bool:

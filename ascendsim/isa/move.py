@@ -11,7 +11,7 @@ from ascendsim.errors import Finding
 from ascendsim.isa import rules
 from ascendsim.isa.forms import FILL, UNARY, Call, Form, Mask, apply_mask, begin_count, declare, end_count, set_mask
 from ascendsim.isa.instruction import Array, Context, Register, Row, TensorRef, need_int, need_tensor
-from ascendsim.isa.lanes import byte_range, element_offsets, lane_grid, operand_at
+from ascendsim.isa.lanes import MOST_ELEMENTS, byte_range, element_offsets, lane_grid, operand_at
 from ascendsim.memory import GlobalTensor, LocalTensor, Tensor
 from ascendsim.terms import DATABLOCK_BYTES, FULL_MASK, Buffer, MaskMode, Pipe, align_up
 
@@ -88,7 +88,7 @@ def _copy_grid(row: Row, dtype: DType) -> tuple[Array, Array]:
     """Repeat and lane numbers of Copy: in counter mode the mask counts the elements of each repeat."""
     if row.mask_mode is MaskMode.NORMAL:
         return lane_grid(row, dtype.per_repeat)
-    repeat, count = row.param("repeat"), row.mask_lo
+    repeat, count = max(0, row.param("repeat")), min(row.mask_lo, MOST_ELEMENTS)
     return np.repeat(np.arange(repeat), count), np.tile(np.arange(count), repeat)
 
 
@@ -109,7 +109,22 @@ def _run_copy(ctx: Context, row: Row) -> None:
     assert row.dst is not None
     assert row.src0 is not None
     width = row.dst.dtype.bytes
-    ctx.copy(row.dst, _as_bytes(_copy_at(row, "dst"), width), row.src0, _as_bytes(_copy_at(row, "src0"), width))
+    dst, src = _as_bytes(_copy_at(row, "dst"), width), _as_bytes(_copy_at(row, "src0"), width)
+    repeats = np.repeat(_copy_grid(row, row.dst.dtype)[0], width)
+    _move(ctx, row, dst, src, repeats)
+
+
+def _move(ctx: Context, row: Row, dst: Array, src: Array, steps: Array) -> None:
+    """Move bytes; step by step (a repeat, a burst) where destination and source meet."""
+    assert row.dst is not None
+    assert row.src0 is not None
+    d, s = ctx.address(row.dst), ctx.address(row.src0)
+    meet = dst.size > 0 and d + dst.min() <= s + src.max() and s + src.min() <= d + dst.max()
+    if not meet:
+        ctx.copy(row.dst, dst, row.src0, src)
+        return
+    for step in np.unique(steps):
+        ctx.copy(row.dst, dst[steps == step], row.src0, src[steps == step])
 
 
 def _as_bytes(elements: Array, width: int) -> Array:
@@ -201,7 +216,7 @@ def _brcb_at(row: Row) -> tuple[Array, Array]:
     """(dst element offsets [8 * repeat, e], src element offsets [8 * repeat])."""
     assert row.dst is not None
     e = row.dst.dtype.per_datablock
-    src = np.arange(8 * row.param("repeat"))
+    src = np.arange(8 * max(0, row.param("repeat")))
     block = src // 8 * row.param("dst_rep_stride") + src % 8 * max(1, row.param("dst_blk_stride"))
     return block[:, None] * e + np.arange(e), src
 
@@ -222,6 +237,21 @@ def _run_brcb(ctx: Context, row: Row) -> None:
     ctx.copy(row.dst, _as_bytes(dst.reshape(-1), width), row.src0, _as_bytes(spread, width))
 
 
+def _brcb_rules(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """Dst and src lie apart; a block stride of 0 is taken as 1."""
+    del device
+    assert row.dst is not None
+    assert row.src0 is not None
+    found = []
+    if row.param("dst_blk_stride") == 0:
+        found.append(rules.BRCB_STRIDE.finding(where, operand="dst", got=0, wanted="at least 1"))
+    d, s = (rules.tensor_of(o, tensors).address_bytes + o.offset_bytes for o in (row.dst, row.src0))
+    ranges = {role: (first, end) for role, first, end in row.op.touch(row)}
+    if d + ranges["dst"][0] < s + ranges["src0"][1] and s + ranges["src0"][0] < d + ranges["dst"][1]:
+        found.append(rules.OVERLAP_GATHER.finding(where, operand="dst", got="overlaps src", wanted="apart"))
+    return found
+
+
 # ---- DataCopy, DataCopyPad --------------------------------------------------------------------------------------
 
 COPY = ("block_count", "block_len", "src_gap", "dst_gap")
@@ -231,7 +261,7 @@ PAD_OUT = ("block_count", "block_len", "src_stride", "dst_stride")
 
 def bursts(block_count: int, length: int, pitch: int) -> Array:
     """Byte offsets of `block_count` bursts of `length` bytes that start `pitch` bytes apart."""
-    return (np.arange(block_count)[:, None] * pitch + np.arange(length)).reshape(-1)
+    return (np.arange(max(0, block_count))[:, None] * pitch + np.arange(length)).reshape(-1)
 
 
 def burst_end(block_count: int, length: int, pitch: int) -> int:
@@ -267,10 +297,9 @@ def _touch_bursts(row: Row) -> tuple[tuple[str, int, int], ...]:
 
 
 def _run_bursts(ctx: Context, row: Row) -> None:
-    assert row.dst is not None
-    assert row.src0 is not None
     count, length, src_pitch, dst_pitch = burst_geometry(row)
-    ctx.copy(row.dst, bursts(count, length, dst_pitch), row.src0, bursts(count, length, src_pitch))
+    steps = np.repeat(np.arange(max(0, count)), max(0, length))
+    _move(ctx, row, bursts(count, length, dst_pitch), bursts(count, length, src_pitch), steps)
 
 
 def _run_pad_in(ctx: Context, row: Row) -> None:
@@ -291,7 +320,7 @@ def _run_pad_in(ctx: Context, row: Row) -> None:
     rest_at = (np.arange(count)[:, None] * dst_pitch + rest).reshape(-1)
     if row.param("left_padding") == row.param("right_padding") == 0:
         first = (np.arange(count)[:, None] * src_pitch + rest % width).reshape(-1)
-        ctx.fill(row.dst, rest_at, ctx.gm_source(row.src0, first))
+        ctx.copy(row.dst, rest_at, row.src0, first)
     elif row.param("is_pad"):
         pad = np.frombuffer(row.param("pad_bits").to_bytes(8, "little")[:width], np.uint8)
         ctx.fill(row.dst, rest_at, pad[rest_at % width])
@@ -346,6 +375,8 @@ class DataCopyPadCall(Call):
         need_tensor(asc, "DataCopyPad", "src", src)
         if {src.buffer, dst.buffer} != {Buffer.GM, Buffer.UB}:
             raise asc.fail("DataCopyPad: one side must be in GM and the other in UB")
+        if dst.dtype.name != src.dtype.name:
+            asc.report(rules.DTYPE_SAME, operand="dst", got=f"dst {dst.dtype}, src {src.dtype}", api="DataCopyPad")
         p = (params.block_count, params.block_len, params.src_stride, params.dst_stride)
         if isinstance(src, GlobalTensor):
             q = pad_params
@@ -382,7 +413,7 @@ def _pad_fields(row: Row, tensors: tuple[TensorRef, ...], device: Device, where:
             )
         )
     for what in ("left_padding", "right_padding"):
-        if what in row.op.params and row.param(what) * width > DATABLOCK_BYTES:
+        if what in row.op.params and not 0 <= row.param(what) * width <= DATABLOCK_BYTES:
             wanted = f"at most {DATABLOCK_BYTES // width} elements (32 B)"
             found.append(
                 rules.RANGE_PAD.finding(
@@ -547,7 +578,8 @@ class MoveInstructions:
                 rules.same_dtype,
                 rules.aligned("dst", "src0"),
                 rules.repeat_range,
-                rules.strides(65535, 65535),
+                rules.strides(65535, 65535, dst_blk_min=0),
+                _brcb_rules,
                 rules.in_bounds,
             ),
             uses_mask=False,

@@ -18,15 +18,19 @@ from ascendsim.isa.lanes import byte_range, element_offsets, lane_grid, operand_
 from ascendsim.memory import LocalTensor
 from ascendsim.terms import Pipe
 
-Body = Callable[[Array, Array], Array]
+Adder = Callable[[Array, Array], Array]
+Body = Callable[[Array, Array, Adder], Array]
 
 
-def adjacent_pair_tree(values: Array, present: Array) -> Array:
-    """Sum the last axis of [n, width] by adjacent pairs, absent lanes left out; width is a power of two."""
+def adjacent_pair_tree(values: Array, present: Array, add: Adder) -> Array:
+    """Sum the last axis of [n, width] by adjacent pairs, absent lanes left out; width is a power of two.
+
+    `add` rounds, and saturates if that mode is on, at each step (asc-devkit docs, ReduceDataBlock page).
+    """
     while values.shape[-1] > 1:
         a, b = values[..., 0::2], values[..., 1::2]
         pa, pb = present[..., 0::2], present[..., 1::2]
-        values = np.where(pa & pb, a + b, np.where(pa, a, b))
+        values = np.where(pa & pb, add(a, b), np.where(pa, a, b))
         present = pa | pb
     return values[..., 0]
 
@@ -129,8 +133,8 @@ class _Reduction:
         grid[which] = ctx.load(src, element_offsets(repeats, lanes, *strides, dtype.bytes))
         present[which] = True
         written = np.flatnonzero(present.any(axis=1))
-        sums = self.body(grid[written], present[written])
-        ctx.store(dst, _result_at(row, written + first * per_repeat, per_repeat), saturate(sums, ctx.overflow))
+        sums = self.body(grid[written], present[written], lambda a, b: saturate(a + b, ctx.overflow))
+        ctx.store(dst, _result_at(row, written + first * per_repeat, per_repeat), sums)
 
 
 def _result_at(row: Row, results: Array, per_repeat: int) -> Array:
@@ -188,27 +192,27 @@ class ReduceInstructions:
 
     @block_reduction("BlockReduceSum", "vcgadd", lambda dtype: dtype.per_datablock)
     @staticmethod
-    def block_reduce_sum(values: Array, present: Array) -> Array:
+    def block_reduce_sum(values: Array, present: Array, add: Adder) -> Array:
         """dst[8r + b] = sum of datablock b of repeat r, as an adjacent-pair tree; half, float.
 
         Source: asc-devkit docs, ReduceDataBlock page.
         """
-        return adjacent_pair_tree(values, present)
+        return adjacent_pair_tree(values, present, add)
 
     @whole_reduction("WholeReduceSum", "vcadd", lambda dtype: dtype.per_repeat)
     @staticmethod
-    def whole_reduce_sum(values: Array, present: Array) -> Array:
+    def whole_reduce_sum(values: Array, present: Array, add: Adder) -> Array:
         """dst[r * dst_rep_stride] = sum of repeat r, as an adjacent-pair tree; half, float.
 
         Source: asc-devkit docs, ReduceRepeat page.
         """
-        return adjacent_pair_tree(values, present)
+        return adjacent_pair_tree(values, present, add)
 
     @block_reduction("PairReduceSum", "vcpadd", lambda _dtype: 2)
     @staticmethod
-    def pair_reduce_sum(values: Array, present: Array) -> Array:
+    def pair_reduce_sum(values: Array, present: Array, add: Adder) -> Array:
         """dst[i] = src[2i] + src[2i + 1] within each repeat; half, float.
 
         Source: asc-devkit docs, ReducePairElem page.
         """
-        return adjacent_pair_tree(values, present)
+        return adjacent_pair_tree(values, present, add)

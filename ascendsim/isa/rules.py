@@ -91,10 +91,22 @@ RANGE_PAD = Rule(
     "asc-devkit docs, DataCopyPad page",
 )
 COPY_ZERO = Rule(
-    "E-COPY-ZERO",
+    "W-COPY-ZERO",
     "{api} copies nothing: {what} is 0",
     "guard the call",
     "asc-devkit, data copy checks",
+)
+BRCB_STRIDE = Rule(
+    "W-BRCB-STRIDE",
+    "Brcb dst_blk_stride 0 is taken as 1",
+    "write 1",
+    "asc-devkit docs, Brcb page",
+)
+OVERLAP_GATHER = Rule(
+    "E-OVERLAP-GATHER",
+    "Brcb cannot be in place: dst overlaps src",
+    "give dst its own memory",
+    "asc-devkit docs, Brcb page",
 )
 ALIGN_COUNT = Rule(
     "E-ALIGN-COUNT",
@@ -252,7 +264,7 @@ def repeat_range(row: Row, tensors: tuple[TensorRef, ...], device: Device, where
     return found
 
 
-def strides(blk_max: int, rep_max: int, dst_rep_max: int | None = None) -> Check:
+def strides(blk_max: int, rep_max: int, dst_blk_min: int = 1) -> Check:
     """Strides fit their fields; a destination block stride of 0 is undefined."""
     limits = {"blk": blk_max, "rep": rep_max}
 
@@ -262,10 +274,8 @@ def strides(blk_max: int, rep_max: int, dst_rep_max: int | None = None) -> Check
         for name, value in zip(row.op.params, row.params, strict=True):
             if not name.endswith("stride"):
                 continue
-            low = 1 if name == "dst_blk_stride" else 0
+            low = dst_blk_min if name == "dst_blk_stride" else 0
             high = limits[name.split("_")[1]]
-            if name == "dst_rep_stride" and dst_rep_max is not None:
-                high = dst_rep_max
             if not low <= value <= high:
                 found.append(
                     RANGE_STRIDE.finding(

@@ -213,7 +213,7 @@ def _draw_lane(axes: Axes, view: View, lane: Lane) -> None:
     top, colour = lane.y - _BAR / 2, COLOURS[lane.pipe]
     axes.axhspan(top, top + _BAR, facecolor=_PALE, zorder=0)
     for cause in _HATCHES:
-        spans = [(h.start, h.end) for h in lane.holds if h.cause == cause]
+        spans = [(h.start, h.end) for h in lane.holds if h.cause is cause]
         _spans(axes, spans, top, _BAR, zorder=2, **_held(cause))
     _spans(axes, lane.dispatches, top, _BAR, zorder=1, facecolor=_DISPATCHES, linewidth=0)
     drains = [(b.occupied, b.end) for b in lane.bars]

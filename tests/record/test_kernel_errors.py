@@ -123,28 +123,24 @@ def test_a_register_does_not_leave_its_tile():
     )
 
 
-@pytest.mark.xfail(strict=True, reason="a later template may lie at the same address as the one the register is of")
-def test_a_register_does_not_come_back_in_a_later_template():
-    """Register.home is the id() of a template that is gone; a new one gets its id sooner or later."""
-    kept, accepted = [], []
+@pytest.mark.xfail(
+    strict=True, reason="Register.home is an id(), which a later template may get once the first is gone"
+)
+def test_a_register_does_not_come_back_in_a_later_template(monkeypatch):
+    """Whether an address is used again is up to the allocator; here every template is made to lie at the same one."""
+    monkeypatch.setattr("ascendsim.record.id", lambda _: 4096, raising=False)
+    kept = []
 
     @tile
-    def read(asc, index):
-        kept.append(asc.get_value(X, index))
+    def read(asc):
+        kept.append(asc.get_value(X, 0))
 
     def kernel(asc):
-        for index in range(100):
-            read(asc, index)
-            asc.get_value(Y, 0)
-            for register in kept:
-                try:
-                    asc.duplicate(Y, register, 8)
-                except KernelError:
-                    continue
-                accepted.append(register.where)
+        read(asc)
+        asc.get_value(Y, 0)
+        asc.duplicate(Y, kept[0], 8)
 
-    recorded(kernel)
-    assert accepted == []
+    assert f"{at(kernel, 3)}: a scalar read at" in refused(kernel)
 
 
 def test_a_register_does_not_enter_a_tile():
