@@ -310,7 +310,6 @@ def accumulate(kind, repeat, name="add"):
     return kernel, (acc, x)
 
 
-@pytest.mark.xfail(strict=True, reason="operands that coincide are taken as lane for lane though a repeat stride is 0")
 @settings(many, phases=[Phase.generate], max_examples=20)
 @given(BINARY, ARITHMETIC, st.integers(2, 5), seeds)
 def test_an_accumulate_adds_repeat_after_repeat(name, kind, repeat, seed):
@@ -319,14 +318,12 @@ def test_an_accumulate_adds_repeat_after_repeat(name, kind, repeat, seed):
     compare(kernel, known(seed, *tensors))
 
 
-@pytest.mark.xfail(strict=True, reason="operands that coincide are taken as lane for lane though repeats overlap")
 def test_in_place_repeats_that_overlap_by_half_see_each_other():
     x, y = local("x", "float", 0, 384), local("y", "float", 512, 256)
     ground = Ground().write(x, np.arange(96, dtype=np.float32)).write(y, np.full(64, 1000, np.float32))
     compare(lambda asc: asc.add(x, x, y, 64, 2, BinaryRepeatParams(1, 1, 1, 4, 4, 0)), ground)
 
 
-@pytest.mark.xfail(strict=True, reason="Copy reads all repeats before it writes any")
 def test_copy_reads_and_writes_repeat_by_repeat():
     """A block copied to the next one, eight times: the first block runs through."""
     x = local("x", "float", 0, 288)
@@ -334,10 +331,6 @@ def test_copy_reads_and_writes_repeat_by_repeat():
     compare(lambda asc: asc.copy(x[8], x, 8, 8, CopyRepeatParams(1, 1, 1, 1)), ground)
 
 
-SATURATED_LATE = "saturation clamps the sum of a group, not each addition of its tree"
-
-
-@pytest.mark.xfail(strict=True, reason=SATURATED_LATE)
 def test_a_nan_counts_as_zero_in_its_own_addition_only():
     """Instructions page, section 4: in saturation mode 15 ones and a NaN give 14.0, as a NaN step becomes 0."""
     x, d = local("x", "half", 0, 32), local("d", "half", 1024, 16)
@@ -346,7 +339,6 @@ def test_a_nan_counts_as_zero_in_its_own_addition_only():
     assert both.array(d, 1).tolist() == [14.0]
 
 
-@pytest.mark.xfail(strict=True, reason=SATURATED_LATE)
 @pytest.mark.parametrize("name", ["block_reduce_sum", "whole_reduce_sum"])
 def test_half_sums_saturate_inside_the_tree(name):
     """Arithmetic page, section 3: 60000 + 60000 becomes 65504 before anything else is added."""
@@ -355,7 +347,6 @@ def test_half_sums_saturate_inside_the_tree(name):
     compare(lambda asc: getattr(asc, name)(d, x, *order(name, 128, 1), 1, 1, 8), ground, saturate=True)
 
 
-@pytest.mark.xfail(strict=True, reason="half_overflow = saturate leaves integers wrapping")
 def test_integers_clamp_in_saturation_mode():
     """Instructions page, section 14: integer add/mul overflow wraps in INF/NAN mode and clamps in saturation mode."""
     x = local("x", "int16_t", 0, 32)
@@ -564,7 +555,6 @@ def test_the_mask_is_carried_from_call_to_call(program, seed):
     compare(kernel, known(seed, *SLOTS))
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="a full mask read as a count overflows an array size")
 def test_counter_mode_with_the_full_mask_is_out_of_bounds():
     """Forgetting set_vector_mask after set_mask_count leaves a count of 2**64 - 1."""
 

@@ -164,7 +164,6 @@ def test_loading_a_gm_tensor_that_was_never_written_is_found_when_it_is_used():
     assert [m[0] for m in messages(compare(kernel, Ground(x)))] == ["W-MEM-UNINIT"]
 
 
-@pytest.mark.xfail(strict=True, reason="dummy bytes count as written although the element they repeat was not")
 def test_dummies_that_repeat_an_unwritten_element_are_unwritten():
     """Bytes nobody wrote stay unwritten when moved (ascendsim.isa.move)."""
     x = gm_tensors(("x", "float", 8))

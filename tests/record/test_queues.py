@@ -641,7 +641,6 @@ def test_random_legal_calls_issue_the_flags_of_the_model(position, num, depth, c
 # ---- known gaps -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(strict=True, reason="a tensor given back while it waits in the queue comes out of it again")
 def test_a_buffer_freed_while_enqueued_leaves_the_queue():
     """FreeTensor takes an ENQUEUED buffer (memory model, section 3); DeQue needs ENQUEUED."""
 
