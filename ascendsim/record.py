@@ -1,4 +1,4 @@
-"""Running a kernel records it: the `AiCore` handle, tiles, and the builder that makes a Program of them.
+"""Running a kernel records it: the `AiCore` handle and tiles.
 
 Nothing is computed here. A kernel is called once per core with that core's handle; what it calls becomes rows. A
 function marked `@tile` is recorded once per key and afterwards logged as a call with GM base addresses. The key is
@@ -11,12 +11,11 @@ import inspect
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from types import FrameType, MappingProxyType
 from typing import Any, Concatenate, ParamSpec, Protocol
 
-import numpy as np
-
+from ascendsim.builder import ProgramBuilder, RecordedTile, RecorderState, SlotTensor, TileArgumentError
 from ascendsim.device import Device
 from ascendsim.dtypes import DType, pack
 from ascendsim.errors import AscendSimError, Finding, KernelError, Rejected, Rule
@@ -37,10 +36,10 @@ from ascendsim.isa.scalar import ScalarInstructions
 from ascendsim.isa.sync import SyncInstructions
 from ascendsim.isa.vector import VectorInstructions
 from ascendsim.memory import GM_ALIGN_BYTES, GlobalTensor, LocalTensor, Tensor
-from ascendsim.program import Program, QueInfo, Template, encode
+from ascendsim.program import Program, QueInfo
 from ascendsim.progress import StageProgress
 from ascendsim.terms import Buffer, HardEvent, MaskMode, Pipe, TPosition
-from ascendsim.tpipe import PIPE_MULTI, SYNC_EXHAUST, QueState, TBuf, TPipe, TQue
+from ascendsim.tpipe import PIPE_MULTI, SYNC_EXHAUST, TBuf, TPipe, TQue
 
 MASK_LEFT = Rule(
     "W-MASK-MODE",
@@ -65,144 +64,6 @@ P = ParamSpec("P")
 END_OF_KERNEL = "end of kernel"
 """Source line of what TPipe does when the kernel returns."""
 _OWN_MODULES = ("ascendsim.isa", "ascendsim.record", "ascendsim.tpipe", "ascendsim.op_kernel.softmax_grad_checks")
-
-
-@dataclass(slots=True)
-class _Segment:
-    """The rows of the template being recorded."""
-
-    name: str
-    is_tile: bool
-    rows: list[Row] = field(default_factory=list)
-    tensors: dict[TensorRef, int] = field(default_factory=dict)
-    slots: list[tuple[int, int]] = field(default_factory=list)
-    """(GM tensor index, base address) of each slot."""
-    registers: int = 0
-    serial: int = 0
-
-
-_State = tuple[
-    MaskMode,
-    int,
-    int,
-    tuple[tuple[HardEvent, tuple[int, ...]], ...],
-    tuple[QueState, ...],
-    tuple[str, ...],
-]
-
-
-@dataclass(frozen=True, slots=True)
-class _Tile:
-    template: int
-    exit_state: _State
-
-
-@dataclass(frozen=True, slots=True)
-class _SlotTensor(GlobalTensor):
-    """A GM operand of a tile: its slot, and where the slot's base lies inside the tensor.
-
-    A tile is recorded once for many bases, so it cannot ask where its operand lies or how much is left behind it.
-    """
-
-    slot: int = -1
-    slot_offset_bytes: int = 0
-
-    @classmethod
-    def of(cls, t: GlobalTensor, slot: int) -> "_SlotTensor":
-        """Return a tile's view of its argument."""
-        return cls(t.name, t.dtype, t.shape, t.index, t.base_bytes, t.offset_bytes, slot, t.offset_bytes)
-
-    @property
-    def count(self) -> int:
-        """Not known inside a tile."""
-        raise TileArgumentError(f"how much is left of GM tensor {self.name} (.count) differs from call to call")
-
-    @property
-    def address_bytes(self) -> int:
-        """Not known inside a tile."""
-        raise TileArgumentError(f"the address of GM tensor {self.name} differs from call to call")
-
-
-class TileArgumentError(Exception):
-    """A tile asked for what differs between its calls; the recorder turns this into a KernelError."""
-
-
-class ProgramBuilder:
-    """Collects templates and calls of all cores; equal templates are stored once."""
-
-    def __init__(self, device: Device, block_dim: int, gm: tuple[GlobalTensor, ...]) -> None:
-        self.device = device
-        self.block_dim = block_dim
-        self.gm = gm
-        self.templates: list[Template] = []
-        self.by_digest: dict[str, int] = {}
-        self.tiles: dict[Hashable, _Tile] = {}
-        self.calls: list[tuple[int, int, int, int]] = []
-        self.slot_tensor: list[int] = []
-        self.slot_base_bytes: list[int] = []
-        self.lines: dict[str, int] = {}
-        self.steps: dict[str, int] = {"": 0}
-        self.ques: dict[str, QueInfo] = {}
-        self.findings: dict[tuple[str, str, str], Finding] = {}
-        self.end_bytes = 0
-        self.segments = 0
-
-    def new_segment(self, name: str, *, is_tile: bool) -> _Segment:
-        """Return an empty template to record into, with a number of its own."""
-        self.segments += 1
-        return _Segment(name, is_tile, serial=self.segments)
-
-    def line(self, text: str) -> int:
-        """Return the number of a source line."""
-        return self.lines.setdefault(text, len(self.lines))
-
-    def step(self, path: str) -> int:
-        """Return the number of a marked step."""
-        return self.steps.setdefault(path, len(self.steps))
-
-    def que_index(self, name: str, position: TPosition) -> int:
-        """Return the number of a queue; the same name is the same queue on every core."""
-        self.ques.setdefault(name, QueInfo(name, position.value, 0, 0, 0))
-        return list(self.ques).index(name)
-
-    def note(self, finding: Finding) -> None:
-        """Keep a finding; the same one at the same place is counted."""
-        key = (finding.code, finding.where, finding.message)
-        known = self.findings.get(key)
-        self.findings[key] = finding if known is None else replace(known, count=known.count + 1)
-
-    def intern(self, segment: _Segment) -> int:
-        """Store a template unless an equal one is there, and return its number."""
-        template = Template(
-            segment.name, encode(segment.rows), tuple(segment.tensors), len(segment.slots), segment.registers
-        )
-        known = self.by_digest.setdefault(template.digest, len(self.templates))
-        if known == len(self.templates):
-            self.templates.append(template)
-        return known
-
-    def log_call(self, core: int, template: int, tile: int, slots: list[tuple[int, int]]) -> None:
-        """Append one call."""
-        self.calls.append((core, template, tile, len(self.slot_tensor)))
-        self.slot_tensor += [t for t, _ in slots]
-        self.slot_base_bytes += [b for _, b in slots]
-
-    def build(self) -> Program:
-        """Return the program recorded so far."""
-        columns = np.array(self.calls, np.int64).reshape(-1, 4)
-        return Program(
-            soc=self.device.name,
-            block_dim=self.block_dim,
-            templates=tuple(self.templates),
-            calls={name: columns[:, i].copy() for i, name in enumerate(("core", "template", "tile", "slot_start"))},
-            slot_tensor=np.array(self.slot_tensor, np.int32),
-            slot_base_bytes=np.array(self.slot_base_bytes, np.int64),
-            gm=self.gm,
-            ques=tuple(self.ques.values()),
-            lines=tuple(self.lines),
-            steps=tuple(self.steps),
-            ub_high_water_bytes=self.end_bytes,
-        )
 
 
 class AiCore(
@@ -395,7 +256,7 @@ class AiCore(
         return TensorRef(tensor.name, Buffer.GM, "GM", 0, tensor.tensor_bytes, slot), offset_bytes
 
     def _slot(self, tensor: GlobalTensor) -> tuple[int, int]:
-        if isinstance(tensor, _SlotTensor):
+        if isinstance(tensor, SlotTensor):
             return tensor.slot, tensor.offset_bytes - tensor.slot_offset_bytes
         if self._segment.is_tile:
             raise self.fail(f"GM tensor {tensor.name} is not among the arguments of the @tile that uses it")
@@ -465,18 +326,18 @@ class AiCore(
 
     def _record_tile(
         self, fn: Callable[..., None], bound: inspect.BoundArguments, slots: list[tuple[int, int]]
-    ) -> _Tile:
+    ) -> RecordedTile:
         self._segment = self._builder.new_segment(fn.__name__, is_tile=True)
         self._segment.slots = slots
         taken = 0
         for name, argument in bound.arguments.items():
             if isinstance(argument, GlobalTensor):
-                bound.arguments[name] = _SlotTensor.of(argument, taken)
+                bound.arguments[name] = SlotTensor.of(argument, taken)
                 taken += 1
         self._run_tile(fn, bound)
         template = self._builder.intern(self._segment)
         self._segment = self._builder.new_segment("body", is_tile=False)
-        return _Tile(template, self._state())
+        return RecordedTile(template, self._state())
 
     def _run_tile(self, fn: Callable[..., None], bound: inspect.BoundArguments) -> None:
         if _run_kernel(fn, bound.args, bound.kwargs) is not None:
@@ -506,12 +367,12 @@ class AiCore(
             self._builder.log_call(self._core, template, -1, self._segment.slots)
         self._segment = self._builder.new_segment("body", is_tile=False)
 
-    def _state(self) -> _State:
+    def _state(self) -> RecorderState:
         events = tuple((e, tuple(sorted(ids))) for e, ids in self._events.items() if ids)
         ques = tuple(q.state for q in self.ques if isinstance(q, TQue))
         return (self.mask.mode, self.mask.hi, self.mask.lo, events, ques, tuple(self._steps))
 
-    def _restore(self, state: _State) -> None:
+    def _restore(self, state: RecorderState) -> None:
         self.mask.mode, self.mask.hi, self.mask.lo, events, ques, steps = state
         self._events = {e: set() for e in HardEvent} | {e: set(ids) for e, ids in events}
         self._steps = list(steps)

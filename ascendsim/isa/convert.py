@@ -1,5 +1,6 @@
 """Cast: conversions between element types with AscendC's rounding modes."""
 
+from dataclasses import astuple
 from typing import overload
 
 from ascendsim.device import Device
@@ -11,15 +12,13 @@ from ascendsim.isa.forms import (
     Call,
     Form,
     Mask,
+    Strides,
     UnaryRepeatParams,
-    apply_mask,
-    begin_count,
     declare,
-    end_count,
     run_elementwise,
     touch_elementwise,
 )
-from ascendsim.isa.instruction import Array, Context, Row, TensorRef, need_int
+from ascendsim.isa.instruction import Array, Context, Row, TensorRef
 from ascendsim.memory import LocalTensor
 from ascendsim.terms import Pipe, RoundMode
 
@@ -101,22 +100,13 @@ class CastCall(Call):
         repeat_params: UnaryRepeatParams | None = None,
     ) -> None:
         """Record the call."""
-        asc, op = self.asc, self.op
         self.locals(dst=dst, src=src)
         if not isinstance(round_mode, RoundMode):
-            raise asc.fail(f"Cast: round_mode must be a RoundMode, got {round_mode!r}")
+            raise self.asc.fail(f"Cast: round_mode must be a RoundMode, got {round_mode!r}")
         wide = max(dst.dtype, src.dtype, key=lambda d: d.bytes)
-        if repeat_times is None:
-            begin_count(asc, op.api, mask)
-            strides = (1, 1, 8 * dst.dtype.bytes // wide.bytes, 8 * src.dtype.bytes // wide.bytes)
-            asc.emit(op, dst=dst, src0=src, params=(1, *strides, int(round_mode)))
-            end_count(asc)
-            return
-        need_int(asc, op.api, "repeat_times", repeat_times)
-        apply_mask(asc, op.api, mask, wide)
-        p = repeat_params or UnaryRepeatParams()
-        strides = (p.dst_blk_stride, p.src_blk_stride, p.dst_rep_stride, p.src_rep_stride)
-        asc.emit(op, dst=dst, src0=src, params=(repeat_times, *strides, int(round_mode)))
+        narrowed = (8 * dst.dtype.bytes // wide.bytes, 8 * src.dtype.bytes // wide.bytes)
+        strides = Strides((1, 1, *narrowed), astuple(repeat_params or UnaryRepeatParams()))
+        self.issue(mask, repeat_times, strides, dst, src, more_params=(int(round_mode),), lanes=wide)
 
 
 def _pair_and_mode(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:

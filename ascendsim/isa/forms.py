@@ -6,7 +6,7 @@ issues it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, Generic, Self, TypeVar, overload
 
 import numpy as np
@@ -71,6 +71,14 @@ class UnaryRepeatParams:
     src_rep_stride: int = 8
 
 
+@dataclass(frozen=True, slots=True)
+class Strides:
+    """Strides of a call, in the order of the instruction's parameters: of the count form, and of the mask form."""
+
+    count_form: tuple[int, ...]
+    mask_form: tuple[int, ...]
+
+
 CallT = TypeVar("CallT")
 
 
@@ -102,6 +110,44 @@ class Call:
     def __init__(self, asc: Recorder, op: Instruction) -> None:
         self.asc = asc
         self.op = op
+
+    def issue(
+        self,
+        mask: Mask,
+        repeat_times: int | None,
+        strides: Strides,
+        dst: LocalTensor,
+        src0: LocalTensor | None = None,
+        src1: LocalTensor | None = None,
+        *,
+        scalar: float | Register | None = None,
+        more_params: tuple[int, ...] = (),
+        lanes: DType | None = None,
+    ) -> None:
+        """Record the count form (no repeat_times: `mask` is the count) or the mask form of a vector instruction.
+
+        Args:
+            mask: the count, or the mask.
+            repeat_times: None for the count form.
+            strides: of the count form, and the parameters of the mask form.
+            dst: destination, then up to two sources.
+            src0: first source.
+            src1: second source.
+            scalar: number or register, in dst's type.
+            more_params: what the instruction takes beside repeat and strides.
+            lanes: type whose lanes a mask counts, dst's if left out.
+        """
+        asc, op = self.asc, self.op
+        if repeat_times is None:
+            begin_count(asc, op.api, mask)
+            params = (1, *strides.count_form, *more_params)
+        else:
+            need_int(asc, op.api, "repeat_times", repeat_times)
+            apply_mask(asc, op.api, mask, lanes or dst.dtype)
+            params = (repeat_times, *strides.mask_form, *more_params)
+        asc.emit(op, dst=dst, src0=src0, src1=src1, params=params, scalar=scalar, scalar_dtype=dst.dtype)
+        if repeat_times is None:
+            end_count(asc)
 
     def locals(self, **tensors: object) -> None:
         """Refuse operands that are not local tensors."""
@@ -302,26 +348,9 @@ class BinaryCall(Call):
         repeat_params: BinaryRepeatParams | None = None,
     ) -> None:
         """Record the call."""
-        asc, op = self.asc, self.op
         self.locals(dst=dst, src0=src0, src1=src1)
-        if repeat_times is None:
-            begin_count(asc, op.api, mask)
-            asc.emit(op, dst=dst, src0=src0, src1=src1, params=(1, 1, 1, 1, 8, 8, 8))
-            end_count(asc)
-            return
-        need_int(asc, op.api, "repeat_times", repeat_times)
-        apply_mask(asc, op.api, mask, dst.dtype)
-        p = repeat_params or BinaryRepeatParams()
-        params = (
-            repeat_times,
-            p.dst_blk_stride,
-            p.src0_blk_stride,
-            p.src1_blk_stride,
-            p.dst_rep_stride,
-            p.src0_rep_stride,
-            p.src1_rep_stride,
-        )
-        asc.emit(op, dst=dst, src0=src0, src1=src1, params=params)
+        strides = Strides((1, 1, 1, 8, 8, 8), astuple(repeat_params or BinaryRepeatParams()))
+        self.issue(mask, repeat_times, strides, dst, src0, src1)
 
 
 def binary(api: str, mnemonic: str, allowed: tuple[DType, ...]) -> Callable[[Callable[..., Array]], Form[BinaryCall]]:
@@ -379,18 +408,9 @@ class ScalarCall(Call):
         repeat_params: UnaryRepeatParams | None = None,
     ) -> None:
         """Record the call."""
-        asc, op = self.asc, self.op
         self.locals(dst=dst, src=src)
-        if repeat_times is None:
-            begin_count(asc, op.api, mask)
-            asc.emit(op, dst=dst, src0=src, params=(1, 1, 1, 8, 8), scalar=scalar, scalar_dtype=dst.dtype)
-            end_count(asc)
-            return
-        need_int(asc, op.api, "repeat_times", repeat_times)
-        apply_mask(asc, op.api, mask, dst.dtype)
-        p = repeat_params or UnaryRepeatParams()
-        params = (repeat_times, p.dst_blk_stride, p.src_blk_stride, p.dst_rep_stride, p.src_rep_stride)
-        asc.emit(op, dst=dst, src0=src, params=params, scalar=scalar, scalar_dtype=dst.dtype)
+        strides = Strides((1, 1, 8, 8), astuple(repeat_params or UnaryRepeatParams()))
+        self.issue(mask, repeat_times, strides, dst, src, scalar=scalar)
 
 
 def scalar_binary(

@@ -1,6 +1,6 @@
 """Moves inside UB and between GM and UB: bits only, no arithmetic. Bytes nobody wrote stay unwritten when moved."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, overload
 
 import numpy as np
@@ -9,7 +9,7 @@ from ascendsim.device import Device
 from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT16, INT32, UINT16, UINT32, DType, pack
 from ascendsim.errors import Finding
 from ascendsim.isa import rules
-from ascendsim.isa.forms import FILL, UNARY, Call, Form, Mask, apply_mask, begin_count, declare, end_count, set_mask
+from ascendsim.isa.forms import FILL, UNARY, Call, Form, Mask, Strides, declare, set_mask
 from ascendsim.isa.instruction import Array, Context, Register, Row, TensorRef, need_int, need_tensor
 from ascendsim.isa.lanes import MOST_ELEMENTS, byte_range, element_offsets, lane_grid, operand_at
 from ascendsim.memory import GlobalTensor, LocalTensor, Tensor
@@ -77,11 +77,8 @@ class CopyCall(Call):
     ) -> None:
         """Record the call."""
         self.locals(dst=dst, src=src)
-        need_int(self.asc, self.op.api, "repeat_times", repeat_times)
-        apply_mask(self.asc, self.op.api, mask, dst.dtype)
-        p = repeat_params
-        params = (repeat_times, p.dst_blk_stride, p.src_blk_stride, p.dst_rep_stride, p.src_rep_stride)
-        self.asc.emit(self.op, dst=dst, src0=src, params=params)
+        need_int(self.asc, self.op.api, "repeat_times", repeat_times)  # there is no count form
+        self.issue(mask, repeat_times, Strides((), astuple(repeat_params)), dst, src)
 
 
 def _copy_grid(row: Row, dtype: DType) -> tuple[Array, Array]:
@@ -160,17 +157,9 @@ class DuplicateCall(Call):
         dst_rep_stride: int = 8,
     ) -> None:
         """Record the call."""
-        asc, op = self.asc, self.op
         self.locals(dst=dst)
-        if repeat_times is None:
-            begin_count(asc, op.api, mask)
-            asc.emit(op, dst=dst, params=(1, 1, 8), scalar=scalar, scalar_dtype=dst.dtype)
-            end_count(asc)
-            return
-        need_int(asc, op.api, "repeat_times", repeat_times)
-        apply_mask(asc, op.api, mask, dst.dtype)
-        params = (repeat_times, dst_blk_stride, dst_rep_stride)
-        asc.emit(op, dst=dst, params=params, scalar=scalar, scalar_dtype=dst.dtype)
+        strides = Strides((1, 8), (dst_blk_stride, dst_rep_stride))
+        self.issue(mask, repeat_times, strides, dst, scalar=scalar)
 
 
 def _fill_at(row: Row) -> Any:

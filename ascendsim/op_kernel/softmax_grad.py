@@ -10,8 +10,8 @@ Marked steps carry the names of the public page's "implementation principle": mu
 Sources: asc-devkit docs, SoftmaxGrad page; instruction sequences observed from the real library (docs/provenance.md).
 """
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from ascendsim.dtypes import FLOAT, HALF
 from ascendsim.isa.forms import BinaryRepeatParams
@@ -21,25 +21,6 @@ from ascendsim.op_host.softmax import SoftMaxTiling, soft_max_grad_kernel_tiling
 from ascendsim.op_kernel.softmax_grad_checks import check_arguments, need_tile
 from ascendsim.record import AiCore
 from ascendsim.terms import MAX_REPEAT_TIMES, HardEvent, Pipe, RoundMode
-
-
-class TileFunction(Protocol):
-    """Work on one tile of `rows` rows."""
-
-    def __call__(
-        self,
-        asc: AiCore,
-        dst: LocalTensor,
-        grad: LocalTensor,
-        src: LocalTensor,
-        tmp: LocalTensor,
-        tiling: SoftMaxTiling,
-        rows: int,
-        ori_k: int,
-        is_front: bool,
-    ) -> None:
-        """Record the tile."""
-
 
 LANES = 64
 """Floats of one repeat."""
@@ -57,6 +38,25 @@ class SoftMaxShapeInfo:
     src_k: int
     ori_src_m: int
     ori_src_k: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call, prepared: operands, temp as floats, the tiling in force, and the columns that are data."""
+
+    dst: LocalTensor
+    grad: LocalTensor
+    src: LocalTensor
+    tmp: LocalTensor
+    tiling: SoftMaxTiling
+    ori_k: int
+    is_front: bool
+
+    def tile(self, number: int) -> "_Call":
+        """The same call on the rows from tile `number` on."""
+        at = number * self.tiling.split_size
+        dst_at = number * self.tiling.reduce_size if self.is_front else at
+        return replace(self, dst=self.dst[dst_at], grad=self.grad[at], src=self.src[at])
 
 
 def softmax_grad(
@@ -81,14 +81,15 @@ def softmax_grad(
         is_front: stop after the row sums.
         shape_info: shape in UB if it differs from tiling's; columns from ori_src_k on take no part in the sum.
     """
-    tmp, tiling, ori_k = _prepare(asc, dst, grad, src, shared_tmp_buffer, tiling, is_front, shape_info)
+    call = _prepare(asc, _Call(dst, grad, src, dst, tiling, 0, is_front), shared_tmp_buffer, shape_info)
     asc.trace_start("SoftmaxGrad")
     if src.dtype is HALF:
-        _for_each_tile(_half_tile, asc, dst, grad, src, tmp, tiling, ori_k, is_front)
+        _for_each_tile(_half_tile, asc, call)
     elif is_front:
-        _float_front(asc, dst, src, grad, tmp, tiling, ori_k)  # the library exchanges the sources here
+        # The library exchanges the sources here; the product commutes.
+        _float_front(asc, replace(call, grad=call.src, src=call.grad))
     else:
-        _for_each_tile(_float_tile, asc, dst, grad, src, tmp, tiling, ori_k, is_front)
+        _for_each_tile(_float_tile, asc, call)
     asc.trace_stop("SoftmaxGrad")
 
 
@@ -105,154 +106,98 @@ def softmax_grad_front(
 
     Arguments as `softmax_grad`.
     """
-    tmp, tiling, ori_k = _prepare(asc, dst, grad, src, shared_tmp_buffer, tiling, True, shape_info)
+    call = _prepare(asc, _Call(dst, grad, src, dst, tiling, 0, True), shared_tmp_buffer, shape_info)
     asc.trace_start("SoftmaxGradFront")
     if src.dtype is HALF:
         asc.set_mask_norm()
         asc.reset_mask()
-        _for_each_tile(_half_tile, asc, dst, grad, src, tmp, tiling, ori_k, True)
+        _for_each_tile(_half_tile, asc, call)
     else:
-        _float_front(asc, dst, grad, src, tmp, tiling, ori_k)
+        _float_front(asc, call)
     asc.trace_stop("SoftmaxGradFront")
 
 
 def _prepare(
-    asc: AiCore,
-    dst: LocalTensor,
-    grad: LocalTensor,
-    src: LocalTensor,
-    shared_tmp_buffer: LocalTensor | None,
-    tiling: SoftMaxTiling,
-    is_front: bool,
-    shape_info: SoftMaxShapeInfo | None,
-) -> tuple[LocalTensor, SoftMaxTiling, int]:
-    """Check the arguments; return the temp as floats, the tiling to use, and the columns that are data."""
+    asc: AiCore, call: _Call, shared_tmp_buffer: LocalTensor | None, shape_info: SoftMaxShapeInfo | None
+) -> _Call:
+    """Check the arguments; fill in the temp, the tiling to use, and the columns that are data."""
+    tiling, src = call.tiling, call.src
     shape = shape_info or SoftMaxShapeInfo(tiling.src_m, tiling.src_k, tiling.src_m, tiling.src_k)
     tmp = asc.pop_stack_buffer("uint8_t") if shared_tmp_buffer is None else shared_tmp_buffer
-    ori = (shape.ori_src_m, shape.ori_src_k)
-    check_arguments(asc, dst, grad, src, tmp, (shape.src_m, shape.src_k), ori, is_front)
+    padded, ori = (shape.src_m, shape.src_k), (shape.ori_src_m, shape.ori_src_k)
+    check_arguments(asc, call.dst, call.grad, src, tmp, padded, ori, call.is_front)
     work = tmp.reinterpret_cast(FLOAT)
-    if (shape.src_m, shape.src_k) != (tiling.src_m, tiling.src_k):
-        tiling = soft_max_grad_kernel_tiling(shape.src_m, shape.src_k, src.dtype.bytes, work.count, is_front)
+    if padded != (tiling.src_m, tiling.src_k):
+        tiling = soft_max_grad_kernel_tiling(*padded, src.dtype.bytes, work.count, call.is_front)
     need_tile(asc, tiling)
-    return work, tiling, shape.ori_src_k
+    return replace(call, tmp=work, tiling=tiling, ori_k=shape.ori_src_k)
 
 
-def _for_each_tile(
-    tile: TileFunction,
-    asc: AiCore,
-    dst: LocalTensor,
-    grad: LocalTensor,
-    src: LocalTensor,
-    tmp: LocalTensor,
-    tiling: SoftMaxTiling,
-    ori_k: int,
-    is_front: bool,
-) -> None:
+def _for_each_tile(tile: Callable[[AiCore, _Call, int], None], asc: AiCore, call: _Call) -> None:
     """Run `tile` over the full tiles, then over the tail rows. No barrier in between: V is in order."""
-    dst_stride = tiling.reduce_size if is_front else tiling.split_size
+    tiling = call.tiling
     for i in range(tiling.range_m):
-        at = i * tiling.split_size
-        tile(asc, dst[i * dst_stride], grad[at], src[at], tmp, tiling, tiling.split_m, ori_k, is_front)
+        tile(asc, call.tile(i), tiling.split_m)
     if tiling.tail_m:
-        at, dst_at = tiling.range_m * tiling.split_size, tiling.range_m * dst_stride
-        tile(asc, dst[dst_at], grad[at], src[at], tmp, tiling, tiling.tail_m, ori_k, is_front)
+        tile(asc, call.tile(tiling.range_m), tiling.tail_m)
 
 
-def _float_tile(
-    asc: AiCore,
-    dst: LocalTensor,
-    grad: LocalTensor,
-    src: LocalTensor,
-    tmp: LocalTensor,
-    tiling: SoftMaxTiling,
-    rows: int,
-    ori_k: int,
-    is_front: bool,
-) -> None:
-    del is_front  # float front has a sequence of its own
+def _float_tile(asc: AiCore, call: _Call, rows: int) -> None:
+    tiling, tmp = call.tiling, call.tmp
     count = rows * tiling.split_k
     product, scratch, row_sums = tmp, tmp[tiling.split_size], tmp[tiling.split_size + tiling.reduce_size]
     with asc.trace("mul"):
-        asc.mul(product, src, grad, count)
+        asc.mul(product, call.src, call.grad, count)
     asc.pipe_barrier(Pipe.V)
-    _row_sum(asc, row_sums, product, scratch, rows, tiling.split_k, ori_k, tiling.reduce_k)
+    _row_sum(asc, row_sums, product, scratch, rows, call)
     asc.pipe_barrier(Pipe.V)
     with asc.trace("broadcast to k"):
-        _broadcast_rows(asc, product, row_sums, tiling.reduce_m, tiling.src_k, tiling.reduce_k)
+        _broadcast_rows(asc, product, row_sums, tiling)
     asc.pipe_barrier(Pipe.V)
     with asc.trace("sub"):
-        asc.sub(product, grad, product, count)
+        asc.sub(product, call.grad, product, count)
     asc.pipe_barrier(Pipe.V)
     with asc.trace("mul by src"):
-        asc.mul(dst, src, product, count)
+        asc.mul(call.dst, call.src, product, count)
 
 
-def _float_front(
-    asc: AiCore,
-    dst: LocalTensor,
-    grad: LocalTensor,
-    src: LocalTensor,
-    tmp: LocalTensor,
-    tiling: SoftMaxTiling,
-    ori_k: int,
-) -> None:
+def _float_front(asc: AiCore, call: _Call) -> None:
     asc.set_mask_norm()
     asc.reset_mask()
-    _for_each_tile(_float_front_tile, asc, dst, grad, src, tmp, tiling, ori_k, True)
+    _for_each_tile(_float_front_tile, asc, call)
 
 
-def _float_front_tile(
-    asc: AiCore,
-    dst: LocalTensor,
-    grad: LocalTensor,
-    src: LocalTensor,
-    tmp: LocalTensor,
-    tiling: SoftMaxTiling,
-    rows: int,
-    ori_k: int,
-    is_front: bool,
-) -> None:
-    del is_front
-    product, scratch = tmp, tmp[tiling.split_size]
+def _float_front_tile(asc: AiCore, call: _Call, rows: int) -> None:
+    product, scratch = call.tmp, call.tmp[call.tiling.split_size]
     with asc.trace("mul"):
-        asc.mul(product, src, grad, rows * tiling.split_k)
+        asc.mul(product, call.src, call.grad, rows * call.tiling.split_k)
     asc.pipe_barrier(Pipe.V)
-    _row_sum(asc, dst, product, scratch, rows, tiling.split_k, ori_k, tiling.reduce_k)
+    _row_sum(asc, call.dst, product, scratch, rows, call)
     asc.pipe_barrier(Pipe.V)
 
 
-def _half_tile(
-    asc: AiCore,
-    dst: LocalTensor,
-    grad: LocalTensor,
-    src: LocalTensor,
-    tmp: LocalTensor,
-    tiling: SoftMaxTiling,
-    rows: int,
-    ori_k: int,
-    is_front: bool,
-) -> None:
+def _half_tile(asc: AiCore, call: _Call, rows: int) -> None:
+    tiling, tmp = call.tiling, call.tmp
     count = rows * tiling.split_k
     src32, grad32, product = tmp, tmp[tiling.split_size], tmp[2 * tiling.split_size]
     scratch = tmp[3 * tiling.split_size]
     row_sums = scratch[tiling.reduce_size]
     out_mode = asc.device.arithmetic.softmax_grad_half_round_mode.mode
     with asc.trace("cast in"):
-        asc.cast(src32, src, RoundMode.CAST_NONE, count)
-        asc.cast(grad32, grad, RoundMode.CAST_NONE, count)
+        asc.cast(src32, call.src, RoundMode.CAST_NONE, count)
+        asc.cast(grad32, call.grad, RoundMode.CAST_NONE, count)
     asc.pipe_barrier(Pipe.V)
     with asc.trace("mul"):
         asc.mul(product, src32, grad32, count)
     asc.pipe_barrier(Pipe.V)
-    _row_sum(asc, row_sums, product, scratch, rows, tiling.split_k, ori_k, tiling.reduce_k)
+    _row_sum(asc, row_sums, product, scratch, rows, call)
     asc.pipe_barrier(Pipe.V)
-    if is_front:
+    if call.is_front:
         with asc.trace("cast out"):
-            asc.cast(dst, row_sums, out_mode, rows * tiling.reduce_k)
+            asc.cast(call.dst, row_sums, out_mode, rows * tiling.reduce_k)
         return
     with asc.trace("broadcast to k"):
-        _broadcast_rows(asc, product, row_sums, tiling.reduce_m, tiling.src_k, tiling.reduce_k)
+        _broadcast_rows(asc, product, row_sums, tiling)
     asc.pipe_barrier(Pipe.V)
     with asc.trace("sub"):
         asc.sub(product, grad32, product, count)
@@ -261,26 +206,18 @@ def _half_tile(
         asc.mul(product, product, src32, count)
     asc.pipe_barrier(Pipe.V)
     with asc.trace("cast out"):
-        asc.cast(dst, product, out_mode, count)
+        asc.cast(call.dst, product, out_mode, count)
 
 
-def _row_sum(
-    asc: AiCore,
-    dst: LocalTensor,
-    src: LocalTensor,
-    scratch: LocalTensor,
-    rows: int,
-    k: int,
-    ori_k: int,
-    reduce_k: int,
-) -> None:
+def _row_sum(asc: AiCore, dst: LocalTensor, src: LocalTensor, scratch: LocalTensor, rows: int, call: _Call) -> None:
     """dst[m, 0:reduce_k] = sum of src[m, 0:ori_k]. Sums gather in `scratch`; `dst` is work space until then."""
-    stripes, rest = divmod(ori_k, LANES)
+    k = call.tiling.split_k
+    stripes, rest = divmod(call.ori_k, LANES)
     with asc.trace("reducesum"):
         if stripes:
-            _sum_stripes(asc, scratch, src, dst, rows, k, stripes)
+            _sum_stripes(asc, scratch, src, dst, (rows, k), stripes)
         if rest:
-            _whole_reduce_rows(asc, dst, src[stripes * LANES], rows, k, rest)
+            _whole_reduce_rows(asc, dst, src[stripes * LANES], (rows, k), rest)
             asc.pipe_barrier(Pipe.V)
             if stripes:
                 asc.set_mask_count()
@@ -291,13 +228,14 @@ def _row_sum(
                 asc.data_copy(scratch, dst, DataCopyParams(1, rows))
     asc.pipe_barrier(Pipe.V)
     with asc.trace("broadcast"):
-        _broadcast_to_datablocks(asc, dst, scratch, rows, reduce_k)
+        _broadcast_to_datablocks(asc, dst, scratch, rows, call.tiling.reduce_k)
 
 
 def _sum_stripes(
-    asc: AiCore, sums: LocalTensor, src: LocalTensor, partial: LocalTensor, rows: int, k: int, stripes: int
+    asc: AiCore, sums: LocalTensor, src: LocalTensor, partial: LocalTensor, shape: tuple[int, int], stripes: int
 ) -> None:
-    """sums[m] = sum over the first 64 * stripes columns: datablock sums of each stripe, added in order."""
+    """sums[m] = sum over the first 64 * stripes columns of [rows, k]: datablock sums of each stripe, in order."""
+    rows, k = shape
     asc.set_mask_count()
     _block_sums(asc, partial, src, rows, k)
     asc.set_mask_norm()
@@ -329,8 +267,9 @@ def _add_counted(asc: AiCore, acc: LocalTensor, addend: LocalTensor, count: int)
     asc.add(acc, acc, addend, None, 1, BinaryRepeatParams())
 
 
-def _whole_reduce_rows(asc: AiCore, dst: LocalTensor, src: LocalTensor, rows: int, k: int, columns: int) -> None:
-    """dst[m] = sum of the first `columns` (< 64) of each row, 255 rows a call."""
+def _whole_reduce_rows(asc: AiCore, dst: LocalTensor, src: LocalTensor, shape: tuple[int, int], columns: int) -> None:
+    """dst[m] = sum of the first `columns` (< 64) of each row of [rows, k], 255 rows a call."""
+    rows, k = shape
     for first in range(0, rows, MAX_REPEAT_TIMES):
         repeat = min(MAX_REPEAT_TIMES, rows - first)
         asc.whole_reduce_sum(dst[first], src[first * k], columns, repeat, 1, 1, k // E)
@@ -354,12 +293,17 @@ def _broadcast_to_datablocks(asc: AiCore, dst: LocalTensor, src: LocalTensor, ro
             asc.duplicate(dst[(groups * BRCB_ROWS + i) * reduce_k], row_sum, reduce_k, 1, 1, E)
 
 
-def _broadcast_rows(asc: AiCore, dst: LocalTensor, src: LocalTensor, rows: int, k: int, reduce_k: int) -> None:
-    """dst[m, 0:k] = src[m, 0]: one Copy writes one datablock column of all rows in each repeat (counter mode)."""
-    columns = k // E
+def _broadcast_rows(asc: AiCore, dst: LocalTensor, src: LocalTensor, tiling: SoftMaxTiling) -> None:
+    """dst[m, 0:k] = src[m, 0]: one Copy writes one datablock column of all rows in each repeat (counter mode).
+
+    In a tail tile, too, all rows of a full tile are written, as the library does.
+    """
+    columns = tiling.src_k // E
     asc.set_mask_count()
     for first in range(0, columns, MAX_REPEAT_TIMES):
         repeat = min(MAX_REPEAT_TIMES, columns - first)
-        asc.copy(dst[first * E], src, (rows * E, 0), repeat, CopyRepeatParams(columns, reduce_k // E, 1, 0))
+        asc.copy(
+            dst[first * E], src, (tiling.reduce_m * E, 0), repeat, CopyRepeatParams(columns, tiling.reduce_k // E, 1, 0)
+        )
     asc.set_mask_norm()
     asc.reset_mask()

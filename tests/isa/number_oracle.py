@@ -122,8 +122,19 @@ def encode(value, kind, mode="RINT", saturate=False):
 
 
 def convert(bits, source, target, mode, saturate=False):
-    """Bits of one element after Cast."""
+    """Bits of one element after Cast. Float to float rounds to whole numbers, and no zero is negative."""
+    if source == target == "float":
+        return whole_float(bits, mode)
     return encode(decode(bits, source), target, mode, saturate)
+
+
+def whole_float(bits, mode):
+    negative, magnitude = decode(bits, "float")
+    if isinstance(magnitude, str):
+        return bits
+    digits = magnitude.numerator // magnitude.denominator
+    digits += goes_up(magnitude - digits, digits, negative, mode)
+    return encode_float((negative and digits > 0, Fraction(digits)), "float", "RINT")
 
 
 def bits_of(number, kind):
@@ -155,7 +166,10 @@ def arithmetic(symbol, a, b, kind, saturate=False):
     """
     if kind in INTEGERS:
         x, y = number_of(a, kind), number_of(b, kind)
-        return {"+": x + y, "-": x - y, "*": x * y}[symbol] & ((1 << width(kind)) - 1)
+        exact = {"+": x + y, "-": x - y, "*": x * y}[symbol]
+        if saturate:
+            return encode_integer((exact < 0, Fraction(abs(exact))), kind, "NONE")
+        return exact & ((1 << width(kind)) - 1)
     x, y = (struct.unpack("<f" if kind == "float" else "<e", n.to_bytes(SIZE[kind], "little"))[0] for n in (a, b))
     wide = x + y if symbol == "+" else x - y if symbol == "-" else x * y
     if kind == "float":

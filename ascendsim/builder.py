@@ -1,0 +1,154 @@
+"""What recording collects: templates, calls, queues, lines, steps, findings; in the end a Program."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ascendsim.device import Device
+from ascendsim.errors import Finding
+from ascendsim.isa.instruction import Row, TensorRef
+from ascendsim.memory import GlobalTensor
+from ascendsim.program import Program, QueInfo, Template, encode
+from ascendsim.terms import HardEvent, MaskMode, TPosition
+from ascendsim.tpipe import QueState
+
+
+@dataclass(slots=True)
+class Segment:
+    """The rows of the template being recorded."""
+
+    name: str
+    is_tile: bool
+    rows: list[Row] = field(default_factory=list)
+    tensors: dict[TensorRef, int] = field(default_factory=dict)
+    slots: list[tuple[int, int]] = field(default_factory=list)
+    """(GM tensor index, base address) of each slot."""
+    registers: int = 0
+    serial: int = 0
+
+
+RecorderState = tuple[
+    MaskMode,
+    int,
+    int,
+    tuple[tuple[HardEvent, tuple[int, ...]], ...],
+    tuple[QueState, ...],
+    tuple[str, ...],
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTile:
+    """A tile's template, and the state that recording it left."""
+
+    template: int
+    exit_state: RecorderState
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTensor(GlobalTensor):
+    """A GM operand of a tile: its slot, and where the slot's base lies inside the tensor.
+
+    A tile is recorded once for many bases, so it cannot ask where its operand lies or how much is left behind it.
+    """
+
+    slot: int = -1
+    slot_offset_bytes: int = 0
+
+    @classmethod
+    def of(cls, t: GlobalTensor, slot: int) -> "SlotTensor":
+        """Return a tile's view of its argument."""
+        return cls(t.name, t.dtype, t.shape, t.index, t.base_bytes, t.offset_bytes, slot, t.offset_bytes)
+
+    @property
+    def count(self) -> int:
+        """Not known inside a tile."""
+        raise TileArgumentError(f"how much is left of GM tensor {self.name} (.count) differs from call to call")
+
+    @property
+    def address_bytes(self) -> int:
+        """Not known inside a tile."""
+        raise TileArgumentError(f"the address of GM tensor {self.name} differs from call to call")
+
+
+class TileArgumentError(Exception):
+    """A tile asked for what differs between its calls; the recorder turns this into a KernelError."""
+
+
+class ProgramBuilder:
+    """Collects templates and calls of all cores; equal templates are stored once."""
+
+    def __init__(self, device: Device, block_dim: int, gm: tuple[GlobalTensor, ...]) -> None:
+        self.device = device
+        self.block_dim = block_dim
+        self.gm = gm
+        self.templates: list[Template] = []
+        self.by_digest: dict[str, int] = {}
+        self.tiles: dict[Hashable, RecordedTile] = {}
+        self.calls: list[tuple[int, int, int, int]] = []
+        self.slot_tensor: list[int] = []
+        self.slot_base_bytes: list[int] = []
+        self.lines: dict[str, int] = {}
+        self.steps: dict[str, int] = {"": 0}
+        self.ques: dict[str, QueInfo] = {}
+        self.findings: dict[tuple[str, str, str], Finding] = {}
+        self.end_bytes = 0
+        self.segments = 0
+
+    def new_segment(self, name: str, *, is_tile: bool) -> Segment:
+        """Return an empty template to record into, with a number of its own."""
+        self.segments += 1
+        return Segment(name, is_tile, serial=self.segments)
+
+    def line(self, text: str) -> int:
+        """Return the number of a source line."""
+        return self.lines.setdefault(text, len(self.lines))
+
+    def step(self, path: str) -> int:
+        """Return the number of a marked step."""
+        return self.steps.setdefault(path, len(self.steps))
+
+    def que_index(self, name: str, position: TPosition) -> int:
+        """Return the number of a queue; the same name is the same queue on every core."""
+        self.ques.setdefault(name, QueInfo(name, position.value, 0, 0, 0))
+        return list(self.ques).index(name)
+
+    def note(self, finding: Finding) -> None:
+        """Keep a finding; the same one at the same place is counted."""
+        key = (finding.code, finding.where, finding.message)
+        known = self.findings.get(key)
+        self.findings[key] = finding if known is None else replace(known, count=known.count + 1)
+
+    def intern(self, segment: Segment) -> int:
+        """Store a template unless an equal one is there, and return its number."""
+        template = Template(
+            segment.name, encode(segment.rows), tuple(segment.tensors), len(segment.slots), segment.registers
+        )
+        known = self.by_digest.setdefault(template.digest, len(self.templates))
+        if known == len(self.templates):
+            self.templates.append(template)
+        return known
+
+    def log_call(self, core: int, template: int, tile: int, slots: list[tuple[int, int]]) -> None:
+        """Append one call."""
+        self.calls.append((core, template, tile, len(self.slot_tensor)))
+        self.slot_tensor += [t for t, _ in slots]
+        self.slot_base_bytes += [b for _, b in slots]
+
+    def build(self) -> Program:
+        """Return the program recorded so far."""
+        columns = np.array(self.calls, np.int64).reshape(-1, 4)
+        return Program(
+            soc=self.device.name,
+            block_dim=self.block_dim,
+            templates=tuple(self.templates),
+            calls={name: columns[:, i].copy() for i, name in enumerate(("core", "template", "tile", "slot_start"))},
+            slot_tensor=np.array(self.slot_tensor, np.int32),
+            slot_base_bytes=np.array(self.slot_base_bytes, np.int64),
+            gm=self.gm,
+            ques=tuple(self.ques.values()),
+            lines=tuple(self.lines),
+            steps=tuple(self.steps),
+            ub_high_water_bytes=self.end_bytes,
+        )
