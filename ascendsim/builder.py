@@ -48,18 +48,18 @@ class RecordedTile:
 
 @dataclass(frozen=True, slots=True)
 class SlotTensor(GlobalTensor):
-    """A GM operand of a tile: its slot, and where the slot's base lies inside the tensor.
+    """A GM operand of a tile, relative to the base that each call supplies.
 
-    A tile is recorded once for many bases, so it cannot ask where its operand lies or how much is left behind it.
+    A tile is recorded once for many bases, so it cannot ask where its operand lies or how much is left behind it;
+    inside a tile `offset_bytes` counts from where the call's argument begins.
     """
 
     slot: int = -1
-    slot_offset_bytes: int = 0
 
     @classmethod
     def of(cls, t: GlobalTensor, slot: int) -> "SlotTensor":
-        """Return a tile's view of its argument."""
-        return cls(t.name, t.dtype, t.shape, t.index, t.base_bytes, t.offset_bytes, slot, t.offset_bytes)
+        """Return a tile's view of its argument: offsets count from the slot's base."""
+        return cls(t.name, t.dtype, t.shape, t.index, base_bytes=0, offset_bytes=0, slot=slot)
 
     @property
     def count(self) -> int:

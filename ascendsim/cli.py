@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from ascendsim import __version__
-from ascendsim.errors import AscendSimError, Deadlock, Finding, InputError, Rejected
+from ascendsim.errors import AscendSimError, Deadlock, Finding, InputError, Rejected, Severity
 
 app = typer.Typer(
     name="ascendsim",
@@ -119,7 +119,7 @@ def check(scenario: Scenario, changes: Changes = None, as_json: AsJson = False) 
         for finding in findings:
             out.print(finding_text(finding), soft_wrap=True)
         out.print("no findings" if not findings else f"{len(findings)} findings")
-    if any(f.code.startswith("E-") for f in findings):
+    if any(f.severity is Severity.ERROR for f in findings):
         raise typer.Exit(Exit.FINDINGS)
 
 
@@ -307,5 +307,5 @@ def _print_rejected(findings: tuple[Finding, ...]) -> None:
 
     for finding in findings:
         err.print(finding_text(finding), soft_wrap=True)
-    errors = sum(f.code.startswith("E-") for f in findings)
+    errors = sum(f.severity is Severity.ERROR for f in findings)
     err.print(f"{errors} errors: not simulated (--despite-findings simulates where that has a meaning)")

@@ -37,11 +37,13 @@ class Finding:
     """Public document that states the rule."""
     count: int = 1
     """How many times the same rule broke at the same place."""
+    level: str = ""
+    """Severity letter where it is not the first letter of the code."""
 
     @property
     def severity(self) -> Severity:
-        """Severity, from the first letter of the code."""
-        return Severity(self.code[0])
+        """Severity: the first letter of the code, unless the rule is reported as another."""
+        return Severity(self.level or self.code[0])
 
     def to_dict(self) -> dict[str, str | int]:
         """Return a plain dict for JSON, severity included."""
@@ -68,7 +70,8 @@ class Rule:
     message: str
     hint: str
     source: str
-    products: str = "all"
+    level: str = ""
+    """Severity letter where it is not the first letter of the code (codes are stable, severities may be graded)."""
 
     def finding(
         self,
@@ -90,6 +93,7 @@ class Rule:
             got=str(got),
             wanted=str(wanted),
             source=self.source,
+            level=self.level,
         )
 
 

@@ -9,9 +9,11 @@ modulo 512 B), and the recorder's state on entry: mask, events, queues, trace ma
 import functools
 import inspect
 import sys
+import sysconfig
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
+from numbers import Integral, Real
 from types import FrameType, MappingProxyType
 from typing import Any, Concatenate, ParamSpec, Protocol
 
@@ -61,6 +63,7 @@ BUF_POSITION = Rule(
 )
 
 P = ParamSpec("P")
+_FOREIGN = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 END_OF_KERNEL = "end of kernel"
 """Source line of what TPipe does when the kernel returns."""
 _OWN_MODULES = ("ascendsim.isa", "ascendsim.record", "ascendsim.tpipe", "ascendsim.op_kernel.softmax_grad_checks")
@@ -196,7 +199,7 @@ class AiCore(
         src0: Tensor | None = None,
         src1: Tensor | None = None,
         params: tuple[int, ...] = (),
-        scalar: float | Register | None = None,
+        scalar: object = None,
         scalar_dtype: DType | None = None,
         pipe: Pipe | None = None,
         que: int = -1,
@@ -220,11 +223,13 @@ class AiCore(
         )
         if isinstance(scalar, Register):
             row.register = self._register_number(scalar)
-        elif scalar is not None:
+        elif isinstance(scalar, Real):
             assert scalar_dtype is not None
-            row.scalar_bits = pack(scalar, scalar_dtype)
-        elif op.takes_scalar:
+            row.scalar_bits = pack(float(scalar), scalar_dtype)
+        elif op.takes_scalar and scalar is None:
             raise self.fail(f"{op.api}: the scalar is missing (None)")
+        elif op.takes_scalar:
+            raise self.fail(f"{op.api}: the scalar must be a number or a Register, got {scalar!r}")
         self._segment.rows.append(row)
 
     def new_register(self, dtype: DType) -> Register:
@@ -257,7 +262,7 @@ class AiCore(
 
     def _slot(self, tensor: GlobalTensor) -> tuple[int, int]:
         if isinstance(tensor, SlotTensor):
-            return tensor.slot, tensor.offset_bytes - tensor.slot_offset_bytes
+            return tensor.slot, tensor.offset_bytes
         if self._segment.is_tile:
             raise self.fail(f"GM tensor {tensor.name} is not among the arguments of the @tile that uses it")
         base = (tensor.index, tensor.base_bytes)
@@ -350,9 +355,9 @@ class AiCore(
             return ("gm", argument.index, argument.dtype.code, argument.shape, modulo)
         if isinstance(argument, Register):
             raise self.fail("a scalar read from UB cannot be passed into a @tile; read it inside")
-        if isinstance(argument, float):
-            return ("float", argument.hex())
         kind = type(argument).__name__
+        if isinstance(argument, Real) and not isinstance(argument, Integral):
+            return (kind, float(argument).hex())
         if isinstance(argument, tuple):
             return (kind, tuple(self._key_of(a) for a in argument))
         if is_dataclass(argument) and not isinstance(argument, type | TQue | TBuf):
@@ -520,6 +525,11 @@ def _run_user_code(asc: AiCore, kernel: Kernel, arguments: tuple[object, ...]) -
         raise KernelError(f"{where}: the kernel raised {type(error).__name__}: {error}") from error
 
 
+def _is_foreign(file: str) -> bool:
+    """Whether a source file belongs to Python or an installed package."""
+    return file.startswith(_FOREIGN) or file.startswith("<frozen")
+
+
 def _raised_at(error: Exception) -> str:
     """The innermost line of the user's own code that an exception went through, else of a library kernel."""
     user = library = "?"
@@ -527,7 +537,7 @@ def _raised_at(error: Exception) -> str:
     while traceback is not None:
         module = traceback.tb_frame.f_globals.get("__name__", "")
         file = traceback.tb_frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
-        if not module.startswith("ascendsim"):
+        if not module.startswith("ascendsim.") and not _is_foreign(traceback.tb_frame.f_code.co_filename):
             user = f"{file}:{traceback.tb_lineno}"
         elif module.startswith("ascendsim.op_kernel"):
             library = f"{file}:{traceback.tb_lineno}"

@@ -11,7 +11,7 @@ from ascendsim.errors import Finding
 from ascendsim.isa import rules
 from ascendsim.isa.forms import FILL, UNARY, Call, Form, Mask, Strides, declare, set_mask
 from ascendsim.isa.instruction import Array, Context, Register, Row, TensorRef, need_int, need_tensor
-from ascendsim.isa.lanes import MOST_ELEMENTS, byte_range, element_offsets, lane_grid, operand_at
+from ascendsim.isa.lanes import active_lanes, byte_range, element_offsets, lane_grid, operand_at
 from ascendsim.memory import GlobalTensor, LocalTensor, Tensor
 from ascendsim.terms import DATABLOCK_BYTES, FULL_MASK, Buffer, MaskMode, Pipe, align_up
 
@@ -85,7 +85,7 @@ def _copy_grid(row: Row, dtype: DType) -> tuple[Array, Array]:
     """Repeat and lane numbers of Copy: in counter mode the mask counts the elements of each repeat."""
     if row.mask_mode is MaskMode.NORMAL:
         return lane_grid(row, dtype.per_repeat)
-    repeat, count = max(0, row.param("repeat")), min(row.mask_lo, MOST_ELEMENTS)
+    repeat, count = row.param("repeat"), row.mask_lo
     return np.repeat(np.arange(repeat), count), np.tile(np.arange(count), repeat)
 
 
@@ -97,9 +97,23 @@ def _copy_at(row: Row, role: str) -> Array:
 
 
 def _touch_copy(row: Row) -> tuple[tuple[str, int, int], ...]:
+    """Offsets grow with the repeat; within one, the last lane or the last of the datablock before reaches furthest."""
     assert row.dst is not None
-    width = row.dst.dtype.bytes
-    return tuple((role, *byte_range(_copy_at(row, role), width)) for role in ("dst", "src0"))
+    width, repeat = row.dst.dtype.bytes, row.param("repeat")
+    e = DATABLOCK_BYTES // width
+    if row.mask_mode is MaskMode.COUNTER:
+        lanes = [lane for lane in ((row.mask_lo - 1) // e * e - 1, row.mask_lo - 1) if lane >= 0]
+    else:
+        lanes = active_lanes(row.mask_hi, row.mask_lo, row.dst.dtype.per_repeat).tolist()
+    if repeat <= 0 or not lanes:
+        return (("dst", 0, 0), ("src0", 0, 0))
+
+    def end(role: str) -> int:  # in Python's integers: a forgotten count is the full mask, 2^64 - 1
+        blk, rep = row.param(f"{role}_blk_stride"), row.param(f"{role}_rep_stride")
+        furthest = max(lane // e * blk * e + lane % e for lane in lanes)
+        return ((repeat - 1) * rep * e + furthest + 1) * width
+
+    return ("dst", 0, end("dst")), ("src0", 0, end("src0"))
 
 
 def _run_copy(ctx: Context, row: Row) -> None:
@@ -234,9 +248,9 @@ def _brcb_rules(row: Row, tensors: tuple[TensorRef, ...], device: Device, where:
     found = []
     if row.param("dst_blk_stride") == 0:
         found.append(rules.BRCB_STRIDE.finding(where, operand="dst", got=0, wanted="at least 1"))
-    d, s = (rules.tensor_of(o, tensors).address_bytes + o.offset_bytes for o in (row.dst, row.src0))
-    ranges = {role: (first, end) for role, first, end in row.op.touch(row)}
-    if d + ranges["dst"][0] < s + ranges["src0"][1] and s + ranges["src0"][0] < d + ranges["dst"][1]:
+    starts = [rules.tensor_of(o, tensors).address_bytes + o.offset_bytes for o in (row.dst, row.src0)]
+    written, read = (_as_bytes(at.reshape(-1), row.dst.dtype.bytes) for at in _brcb_at(row))
+    if np.intersect1d(written + starts[0], read + starts[1]).size:
         found.append(rules.OVERLAP_GATHER.finding(where, operand="dst", got="overlaps src", wanted="apart"))
     return found
 

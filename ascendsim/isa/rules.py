@@ -91,16 +91,18 @@ RANGE_PAD = Rule(
     "asc-devkit docs, DataCopyPad page",
 )
 COPY_ZERO = Rule(
-    "W-COPY-ZERO",
+    "E-COPY-ZERO",
     "{api} copies nothing: {what} is 0",
     "guard the call",
-    "asc-devkit, data copy checks",
+    "asc-devkit, data copy checks, where it is a warning",
+    level="W",
 )
 BRCB_STRIDE = Rule(
-    "W-BRCB-STRIDE",
+    "E-BRCB-SRC",
     "Brcb dst_blk_stride 0 is taken as 1",
     "write 1",
-    "asc-devkit docs, Brcb page",
+    "asc-devkit docs, Brcb page, where it is a warning",
+    level="W",
 )
 OVERLAP_GATHER = Rule(
     "E-OVERLAP-GATHER",

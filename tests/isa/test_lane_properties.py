@@ -4,6 +4,7 @@ Operands are as long as the instruction reaches, to the byte: no rule may object
 byte less.
 """
 
+import tracemalloc
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -550,13 +551,39 @@ def test_the_mask_is_carried_from_call_to_call(program, seed):
     compare(kernel, known(seed, *SLOTS))
 
 
-def test_counter_mode_with_the_full_mask_is_out_of_bounds():
+X, Y, _, _ = SLOTS
+FORGOTTEN = {
+    "Add": lambda asc: asc.add(X, Y, Y, None, 1),
+    "Add, strided": lambda asc: asc.add(X, Y, Y, None, 1, BinaryRepeatParams(2, 1, 1, 8, 8, 8)),
+    "Muls": lambda asc: asc.muls(X, Y, 2, None, 1),
+    "Duplicate": lambda asc: asc.duplicate(X, 1, None, 1),
+    "BlockReduceSum": lambda asc: asc.block_reduce_sum(X, Y, 1, None, 1, 1, 8),
+    "Copy": lambda asc: asc.copy(X, Y, None, 1, CopyRepeatParams(1, 1, 8, 8)),
+}
+
+
+@pytest.mark.parametrize("api", FORGOTTEN)
+def test_counter_mode_with_the_full_mask_is_out_of_bounds(api):
     """Forgetting set_vector_mask after set_mask_count leaves a count of 2**64 - 1."""
 
     def kernel(asc):
         asc.set_mask_count()
-        asc.block_reduce_sum(SLOTS[0], SLOTS[1], 1, None, 1, 1, 8)
+        FORGOTTEN[api](asc)
         asc.set_mask_norm()
 
     recording = record(kernel, DEVICE, 1, (), ())
     assert "E-OOB-LOCAL" in {f.code for f in check_program(recording.program, DEVICE)}
+
+
+def test_copy_with_the_full_mask_as_a_count_needs_little_memory():
+    def kernel(asc):
+        asc.set_mask_count()
+        asc.copy(X, Y, None, 4, CopyRepeatParams(1, 1, 8, 8))
+        asc.set_mask_norm()
+
+    program = record(kernel, DEVICE, 1, (), ()).program
+    tracemalloc.start()
+    check_program(program, DEVICE)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64 * 2**20

@@ -64,7 +64,7 @@ case(
     rules.OVERLAP_GATHER,
     lambda asc, *_: asc.brcb(F, F, 1),
     "Brcb cannot be in place: dst overlaps src",
-    kept=lambda asc, *_: asc.brcb(F, G, 1),
+    kept=(lambda asc, *_: asc.brcb(F, F[64], 1), lambda asc, *_: asc.brcb(F[8], F, 1)),
 )
 
 # ---- alignment --------------------------------------------------------------------------------------------------
@@ -189,6 +189,13 @@ case(
     kept=lambda asc, x, y: asc.data_copy_pad(H, x[59], DataCopyExtParams(2, 2, 6)),
 )
 
+case(
+    static.OOB_GM,
+    lambda asc, x, y: asc.data_copy_pad(replace(x, dtype=INT8.dtype)[1], INT8, DataCopyExtParams(2, 2, 0, 124)),
+    "DataCopyPad dst touches 1 B outside GM tensor x (128 B, up to byte 129 wanted)",
+    kept=lambda asc, x, y: asc.data_copy_pad(replace(x, dtype=INT8.dtype), INT8, DataCopyExtParams(2, 2, 0, 124)),
+)
+
 # ---- types ------------------------------------------------------------------------------------------------------
 
 case(
@@ -230,6 +237,28 @@ case(
     lambda asc, x, y: asc.data_copy(F, x, 16),
     "DataCopy operands differ in dtype: dst float, src half",
     kept=lambda asc, x, y: asc.data_copy(F.reinterpret_cast(x.dtype), x, 16),
+)
+UNLIKE = {
+    "Adds": lambda asc, d, s: asc.adds(d, s, 1, 8),
+    "Muls": lambda asc, d, s: asc.muls(d, s, 1, 8),
+    "Copy": lambda asc, d, s: asc.copy(d, s, 8, 1, CopyRepeatParams(1, 1)),
+    "Brcb": lambda asc, d, s: asc.brcb(d, s, 1),
+    "BlockReduceSum": lambda asc, d, s: asc.block_reduce_sum(d, s, 1, 8, 1, 1, 8),
+    "PairReduceSum": lambda asc, d, s: asc.pair_reduce_sum(d, s, 1, 8, 1, 1, 8),
+    "WholeReduceSum": lambda asc, d, s: asc.whole_reduce_sum(d, s, 8, 1, 1, 1, 8),
+}
+for api, call in UNLIKE.items():
+    case(
+        rules.DTYPE_SAME,
+        lambda asc, x, y, call=call: call(asc, F, H),
+        f"{api} operands differ in dtype: dst float, src0 half",
+        kept=lambda asc, x, y, call=call: call(asc, F, G),
+    )
+case(
+    rules.DTYPE_SAME,
+    lambda asc, x, y: asc.data_copy_pad(F, x, DataCopyExtParams(1, 4)),
+    "DataCopyPad operands differ in dtype: dst float, src half",
+    kept=lambda asc, x, y: asc.data_copy_pad(F, y, DataCopyExtParams(1, 4)),
 )
 case(
     rules.CAST_PAIR,
@@ -381,6 +410,7 @@ for position, what in enumerate(("dst_rep_stride", "src0_blk_stride", "src0_rep_
 stride("Duplicate", "dst_blk_stride", 1, 65535, lambda asc, n: asc.duplicate(F, 1, 1, 1, n, 8))
 stride("Duplicate", "dst_rep_stride", 0, 255, lambda asc, n: asc.duplicate(F, 1, 1, 1, 1, n))
 stride("Brcb", "dst_rep_stride", 0, 65535, lambda asc, n: asc.brcb(F, G, 1, BrcbRepeatParams(1, n)))
+stride("Brcb", "dst_blk_stride", 0, 65535, lambda asc, n: asc.brcb(F, G, 1, BrcbRepeatParams(n, 8)))
 
 # ---- copies -----------------------------------------------------------------------------------------------------
 
@@ -656,3 +686,8 @@ def test_brcb_takes_block_stride_zero_as_one_with_a_warning():
 def test_brcb_in_place_is_refused():
     """Instructions page, section 6: source and destination not the same address; checks page: E-OVERLAP-GATHER."""
     assert [f.code for f in findings(lambda asc, x, y: asc.brcb(F, F, 1))] == ["E-OVERLAP-GATHER"]
+
+
+def test_brcb_between_its_own_datablocks_is_taken():
+    """Destination datablocks 0, 2, 4, ...; the source lies in datablock 1, which is not written."""
+    assert findings(lambda asc, x, y: asc.brcb(F, F[8], 1, BrcbRepeatParams(2, 16))) == ()

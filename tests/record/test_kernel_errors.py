@@ -1,5 +1,7 @@
 """Kernels that cannot be recorded, and the words they get: file, line, what, why."""
 
+import json
+
 import numpy as np
 import pytest
 from record_harness import DEVICE, VECIN, gm_tensors, local, messages, recorded
@@ -492,29 +494,61 @@ def test_every_core_is_recorded_with_its_index():
     assert seen == [(i, 4, "tiling") for i in range(4)]
 
 
-# ---- known gaps -------------------------------------------------------------------------------------------------
+# ---- values that fit nowhere ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("value", [-1, 1 << 64])
 @pytest.mark.parametrize(
     "call",
     [
-        lambda asc: asc.add(X, X, X, -1),
-        lambda asc: asc.set_vector_mask(0, 1 << 64),
-        lambda asc: asc.add(X, X, X, (1 << 64, 0), 1),
+        lambda asc, n: asc.add(X, X, X, n),
+        lambda asc, n: asc.set_vector_mask(0, n),
+        lambda asc, n: asc.set_vector_mask(n, 0),
+        lambda asc, n: asc.add(X, X, X, (n, 0), 1),
+        lambda asc, n: asc.copy(X, Y, (0, n), 1, CopyRepeatParams(1, 1)),
+        lambda asc, n: (asc.set_mask_count(), asc.muls(X, X, 1, n, 1)),
     ],
 )
-def test_masks_that_fit_no_register_are_refused_by_name(call):
-    assert refused(call).startswith(FILE)
+def test_masks_that_fit_no_register_are_refused_by_name(call, value):
+    assert refused(lambda asc: call(asc, value)) == (
+        f"{at(call, 0)}: mask or count {value} does not fit the 64-bit mask register"
+    )
 
 
-@pytest.mark.parametrize("call", [lambda asc: asc.duplicate(X, None, 8), lambda asc: asc.adds(X, X, None, 8)])
-def test_a_missing_scalar_is_refused(call):
-    assert refused(call).startswith(FILE)
+SCALARS = {
+    "Duplicate": lambda asc, s: asc.duplicate(X, s, 8),
+    "Adds": lambda asc, s: asc.adds(X, X, s, 8),
+    "Muls": lambda asc, s: asc.muls(X, X, s, 8, 1),
+}
+
+
+@pytest.mark.parametrize("api", SCALARS)
+def test_a_missing_scalar_is_refused(api):
+    call = SCALARS[api]
+    assert refused(lambda asc: call(asc, None)) == f"{at(call, 0)}: {api}: the scalar is missing (None)"
+
+
+@pytest.mark.parametrize("api", SCALARS)
+def test_a_scalar_is_no_text(api):
+    assert refused(lambda asc: SCALARS[api](asc, "2")).startswith(FILE)
+
+
+@pytest.mark.parametrize("call", [lambda: json.loads("{"), lambda: np.reshape(np.zeros(3), (2,))])
+def test_an_exception_below_the_kernel_is_blamed_on_the_kernels_line(call):
+    assert refused(lambda asc: call()).startswith(FILE)
+
+
+def test_a_kernel_module_may_be_called_ascendsim_something():
+    names = {"__name__": "ascendsim_kernels"}
+    exec(compile("def kernel(asc):\n    return 1 / 0\n", "ascendsim_kernels.py", "exec"), names)  # noqa: S102
+    assert refused(names["kernel"]).startswith("ascendsim_kernels.py:2: ")
 
 
 def test_a_rounding_mode_that_does_not_exist_is_refused():
-    text = refused(lambda asc: asc.cast(H, X, 9, 8))
-    assert text.endswith("Cast: round_mode must be a RoundMode, got 9")
+    def kernel(asc):
+        asc.cast(H, X, 9, 8)
+
+    assert refused(kernel) == f"{at(kernel, 1)}: Cast: round_mode must be a RoundMode, got 9"
 
 
 def test_a_tile_inside_a_tile_returns_nothing_either():

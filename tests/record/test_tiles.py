@@ -1,5 +1,7 @@
 """@tile: recorded once for each key, replayed as calls, and always with the values of the same kernel without it."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -39,11 +41,19 @@ def plain(tile_function):
 
 
 def test_one_template_for_all_calls_of_a_key_on_all_cores():
+    recordings = []
+
+    @tile
+    def double(asc, dst, src, count):
+        recordings.append(count)
+        asc.add(dst, src, src, count)
+
     def kernel(asc):
         for _ in range(10):
             double(asc, X, Y, 16)
 
     program = recorded(kernel, cores=4).program
+    assert recordings == [16]
     names, calls = shape(program)
     assert names == ["double"]
     assert calls == {core: ["double"] * 10 for core in range(4)}
@@ -73,8 +83,11 @@ def test_what_differs_in_the_arguments_is_another_template(what):
 
 
 def test_keywords_and_defaults_make_the_same_key():
+    recordings = []
+
     @tile
     def fill(asc, dst, value=1.0, count=8):
+        recordings.append(count)
         asc.duplicate(dst, value, count)
 
     def kernel(asc):
@@ -84,6 +97,7 @@ def test_keywords_and_defaults_make_the_same_key():
         fill(asc, X, count=16)
 
     assert recorded(kernel).program.calls["template"].tolist() == [0, 0, 0, 1]
+    assert recordings == [8, 16]
 
 
 def test_the_mask_on_entry_is_part_of_the_key_and_the_mask_on_exit_is_restored():
@@ -357,7 +371,7 @@ def test_a_finding_inside_a_tile_is_noted_when_it_is_recorded():
     assert (found.code, found.message) == ("E-RANGE-MASK", "Add mask 65 exceeds the 64 lanes of a repeat")
 
 
-# ---- known gaps -------------------------------------------------------------------------------------------------
+# ---- what a key holds -------------------------------------------------------------------------------------------
 
 
 def doubles_of(kernel, count):
@@ -367,18 +381,55 @@ def doubles_of(kernel, count):
     return ub.content[: 4 * count].view(np.float32)
 
 
-def test_zero_and_minus_zero_are_different_arguments():
+@dataclass(frozen=True)
+class Factor:
+    value: float
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda v: v,
+        lambda v: (v,),
+        lambda v: (1, (v,)),
+        Factor,
+        lambda v: (Factor(v),),
+        np.float64,
+        np.float32,
+    ],
+)
+def test_zero_and_minus_zero_are_different_arguments(wrap):
     """The key is everything a tile's rows can depend on (ascendsim.record)."""
+
+    def innermost(value):
+        while isinstance(value, tuple | Factor):
+            value = value[-1] if isinstance(value, tuple) else value.value
+        return float(value)
 
     @tile
     def fill(asc, dst, value):
-        asc.duplicate(dst, value, 8)
+        asc.duplicate(dst, innermost(value), 8)
 
     def kernel(asc):
-        fill(asc, X, 0.0)
-        fill(asc, X, -0.0)
+        fill(asc, X, wrap(0.0))
+        fill(asc, X, wrap(-0.0))
 
     assert np.signbit(doubles_of(kernel, 1))[0]
+
+
+def test_numbers_of_different_types_are_different_arguments():
+    seen = []
+
+    @tile
+    def part(asc, value):
+        seen.append(value)
+
+    def kernel(asc):
+        for value in (1, 1.0, True, (1,), (1.0,), "1", None, 1, (1,)):
+            part(asc, value)
+
+    recorded(kernel)
+    assert [repr(v) for v in seen] == ["1", "1.0", "True", "(1,)", "(1.0,)", "'1'", "None"]
 
 
 def test_keyword_only_arguments_reach_the_tile():
@@ -414,8 +465,7 @@ def test_without_a_tile_the_rest_of_a_gm_tensor_may_decide():
     assert counted_load(plain(load_what_is_left)).tolist() == list(range(192))
 
 
-def test_a_tile_sees_how_much_is_left_of_its_gm_argument():
-    """GlobalTensor.count, offset_bytes and address_bytes are there to be read, so rows can depend on them."""
+def test_a_tile_cannot_see_how_much_is_left_of_its_gm_argument():
     with pytest.raises(KernelError, match=r"how much is left of GM tensor src \(.count\) differs from call to call"):
         counted_load(load_what_is_left)
 
@@ -436,4 +486,48 @@ def test_queues_and_buffers_are_not_made_inside_a_tile(make, what):
     with pytest.raises(KernelError) as caught:
         recorded(makes, cores=2)
     text = f"{what} inside a @tile: a tile is recorded once; make queues and buffers outside of it"
-    assert str(caught.value).endswith(text)
+    assert str(caught.value) == f"test_tiles.py:{make.__code__.co_firstlineno}: {text}"
+
+
+@pytest.mark.parametrize(
+    ("ask", "what"),
+    [
+        (lambda g: g.count, "how much is left of GM tensor g (.count)"),
+        (lambda g: g[8].count, "how much is left of GM tensor g (.count)"),
+        (lambda g: g.address_bytes, "the address of GM tensor g"),
+    ],
+)
+def test_what_differs_between_calls_is_not_told_inside_a_tile(ask, what):
+    @tile
+    def part(asc, g):
+        ask(g)
+
+    with pytest.raises(KernelError) as caught:
+        recorded(part, *gm_tensors(("g", "float", 64)))
+    assert str(caught.value) == (
+        f"test_tiles.py:{ask.__code__.co_firstlineno}: {what} differs from call to call; a @tile is recorded once for "
+        "all. Pass the number in as an argument"
+    )
+
+
+def test_what_is_the_same_for_all_calls_may_be_asked_inside_a_tile():
+    seen = []
+
+    @tile
+    def part(asc, g):
+        seen.append((g.name, g.dtype.name, g.shape, g.tensor_bytes))
+
+    (g,) = gm_tensors(("g", "float", 64))
+    recorded(lambda asc, g: part(asc, g[8]), g)
+    assert seen == [("g", "float", (64,), 256)]
+
+
+def test_inside_a_tile_offsets_count_from_its_argument():
+    seen = []
+
+    @tile
+    def part(asc, g):
+        seen.append((g.offset_bytes, g[2].offset_bytes))
+
+    recorded(lambda asc, g: part(asc, g[128]), *gm_tensors(("g", "float", 512)))
+    assert seen == [(0, 8)]
