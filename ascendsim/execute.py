@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendsim.device import Device
-from ascendsim.dtypes import DType, unpack
+from ascendsim.dtypes import DType, pack, unpack
 from ascendsim.errors import Deadlock, Finding, Rule
 from ascendsim.isa.instruction import Operand, Row
 from ascendsim.isa.log import log_row
@@ -162,13 +162,15 @@ class _Core:
         target.written[at + d] = value is not None
         self._log_written(dst, at + d)
 
+    def disown(self, dst: Operand, at: Array) -> None:
+        """Count bytes as never written, whatever they hold."""
+        target, d = self._place(dst)
+        target.written[at + d] = False
+
     def register(self, row: Row) -> Array:
-        """Return the scalar of a row."""
-        assert self.item is not None
+        """Return the scalar of a row, in dst's dtype."""
         assert row.dst is not None
-        if row.register >= 0:
-            return self.item.registers[row.register]
-        return unpack(row.scalar_bits, row.dst.dtype)
+        return unpack(self._scalar_bits(row), row.dst.dtype)
 
     def set_register(self, row: Row, value: Array) -> None:
         """Set the register that a row names."""
@@ -300,7 +302,10 @@ class _Core:
         assert self.item is not None
         if row.register < 0:
             return row.scalar_bits
-        return _bits(self.item.registers[row.register])
+        value = self.item.registers[row.register]
+        if row.dst is not None and row.dst.dtype.numpy != value.dtype:
+            return pack(float(value), row.dst.dtype)  # C++ converts the argument on the way in
+        return _bits(value)
 
 
 def _bits(value: Array) -> int:

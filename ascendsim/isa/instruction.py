@@ -139,6 +139,9 @@ class Context(Protocol):
     def fill(self, dst: Operand, at: Array, value: Array | None) -> None:
         """Write raw bytes (`at` in bytes); None leaves them undefined."""
 
+    def disown(self, dst: Operand, at: Array) -> None:
+        """Count bytes as never written (`at` in bytes), whatever they hold."""
+
     def register(self, row: Row) -> Array:
         """Return the scalar of a row: its register's value, or its immediate, in the dst dtype."""
 

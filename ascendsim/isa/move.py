@@ -308,7 +308,8 @@ def _run_bursts(ctx: Context, row: Row) -> None:
 def _run_pad_in(ctx: Context, row: Row) -> None:
     """Payload, then padding: with a side padded and is_pad, its value; with no side, each row's first element.
 
-    Padding asked for without is_pad is undefined and stays unwritten (asc-devkit docs, DataCopyPad page).
+    Padding asked for without is_pad is undefined (asc-devkit docs, DataCopyPad page). Without is_pad, no byte beside
+    the payload counts as written: whoever reads it relies on what nobody asked for.
     """
     assert row.dst is not None
     assert row.src0 is not None
@@ -324,6 +325,8 @@ def _run_pad_in(ctx: Context, row: Row) -> None:
     if row.param("left_padding") == row.param("right_padding") == 0:
         first = (np.arange(count)[:, None] * src_pitch + rest % width).reshape(-1)
         ctx.copy(row.dst, rest_at, row.src0, first)
+        if not row.param("is_pad"):
+            ctx.disown(row.dst, rest_at)
     elif row.param("is_pad"):
         pad = np.frombuffer(row.param("pad_bits").to_bytes(8, "little")[:width], np.uint8)
         ctx.fill(row.dst, rest_at, pad[rest_at % width])

@@ -9,6 +9,14 @@ from number_oracle import SIZE, arithmetic, bits_of, convert, is_nan, tree_sum
 FULL = (1 << 64) - 1
 
 
+def scalar_bits(scalar, kind):
+    """A number, or a register's (bits, kind), in the tensor's type."""
+    if isinstance(scalar, int | float):
+        return bits_of(scalar, kind)
+    bits, source = scalar
+    return bits if source == kind else convert(bits, source, kind, "RINT")
+
+
 class Memory:
     """Bytes, which of them were written, and where NaNs of any payload lie."""
 
@@ -179,7 +187,7 @@ class LaneOracle:
 
     def _scalar(self, api, symbol, dst, src, scalar, mask, repeat, p):
         kind = kind_of(dst)
-        other = bits_of(scalar, kind) if isinstance(scalar, int | float) else scalar[0]
+        other = scalar_bits(scalar, kind)
         self._unary(api, lambda a: arithmetic(symbol, a, other, kind, self.saturate), dst, src, mask, repeat, p)
 
     def adds(self, dst, src, scalar, mask, repeat=None, params=None):
@@ -249,7 +257,7 @@ class LaneOracle:
 
     def duplicate(self, dst, scalar, mask, repeat=None, blk=1, rep=8):
         kind = kind_of(dst)
-        bits = bits_of(scalar, kind) if isinstance(scalar, int | float) else scalar[0]
+        bits = scalar_bits(scalar, kind)
         if repeat is None:
             self._whole_counter(mask)
             self._elementwise("Duplicate", lambda: bits, dst, [], 256 // SIZE[kind], 1, [(1, 8)])
@@ -273,7 +281,7 @@ class LaneOracle:
         size = SIZE[kind_of(tensor)]
         bits = self._read(tensor, self._place(tensor)[1] + index * size, "GetValue", "src0")
         self._end()
-        return (bits,)
+        return (bits, kind_of(tensor))
 
     def _burst_copy(self, api, dst, src, count, length, dst_pitch, src_pitch):
         (target, d), (source, s) = self._place(dst), self._place(src)
@@ -310,7 +318,8 @@ class LaneOracle:
         for i in range(p.block_count):
             payload = self._fetch(source, s + i * (p.block_len + p.src_stride), p.block_len)
             if left == right == 0:
-                fill = payload[:size]
+                asked = pad is not None and pad.is_pad
+                fill = [(b, flag if asked else 0, *rest) for b, flag, *rest in payload[:size]]
             elif pad.is_pad:
                 fill = [(b, 1, None) for b in bits_of(pad.padding_value, kind).to_bytes(size, "little")]
             else:

@@ -587,3 +587,11 @@ def test_copy_with_the_full_mask_as_a_count_needs_little_memory():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 64 * 2**20
+
+
+def test_a_register_of_another_type_is_taken_in_the_tensors_type():
+    """Instructions page, section 3: Adds and Muls take a scalar of the tensor type. 2**-11 is a tie above 1.0."""
+    f, h = local("f", "float", 0, 32), local("h", "half", 1024, 32)
+    ground = Ground().write(f, np.full(8, 2**-11 + 2**-23, np.float32)).write(h, np.ones(16, np.float16))
+    both = run_both(lambda asc: asc.adds(h, h, asc.get_value(f, 0), 16), ground)
+    assert both.array(h, 1).tolist() == [1.0]
