@@ -12,7 +12,7 @@ from ascendsim.dtypes import UINT8, DType, from_numpy
 from ascendsim.errors import Finding, InputError
 from ascendsim.execute import execute
 from ascendsim.machine import in_order, schedule, stop_on_errors
-from ascendsim.memory import Bytes, LocalTensor
+from ascendsim.memory import FRAMEWORK_TMP, Bytes, LocalTensor
 from ascendsim.op_host.softmax import (
     SoftMaxTiling,
     get_soft_max_grad_max_tmp_size,
@@ -183,7 +183,8 @@ def _place(
         tensors[name] = LocalTensor(name, TPosition.VECCALC, element, at, length)
         at = align_up(at + length, DATABLOCK_BYTES)
     tmp_length = _tmp_length(device, element, shape, options, at)
-    tensors["tmp"] = LocalTensor("tmp", TPosition.VECCALC, UINT8, at, tmp_length)
+    name = FRAMEWORK_TMP if options.tmp_bytes == "framework" else "tmp"
+    tensors["tmp"] = LocalTensor(name, TPosition.VECCALC, UINT8, at, tmp_length)
     return tensors, tmp_length
 
 

@@ -39,6 +39,12 @@ NUM_NAN = Rule(
     "check the data, or the operation that made them",
     "asc-devkit docs, boundary values of vector instructions",
 )
+OUT_UNWRITTEN = Rule(
+    "W-MEM-OUTPUT",
+    "{got} B of GM tensor {tensor} were never written, the first at byte {first}",
+    "check block_dim, the tail, and that every tile is copied out",
+    "follows from the program: unwritten bytes carry poison",
+)
 BLOCKS = Rule(
     "W-CAP-BLOCKS",
     "block_dim {got} is more than the {wanted} AIVs of the device: it runs as several rounds, which is not simulated",
@@ -91,8 +97,8 @@ def run(
     ready = _prepare(_loaded(scenario, set), with_data=True)
     engine_name = engine or ready.scenario.machine.engine
     check_engine_name(engine_name, tuple(ENGINES))
-    program, findings = _record_and_check(ready, progress)
-    stop_on_errors(findings, despite_findings)
+    program, findings, complete = _record_and_check(ready, progress)
+    stop_on_errors(findings, despite_findings and complete)
     gm = tuple(_gm_bytes(g, ready.inputs) for g in ready.gm)
     mode = ready.scenario.machine.half_overflow
     overflow = None if mode is None else HalfOverflow(mode)
@@ -101,7 +107,12 @@ def run(
     stop_on_errors(execution.findings, despite_findings)
     timeline = schedule(program, ready.device, engine_name, ready.scenario.machine.l2, progress)
     outputs = _outputs(ready, gm)
-    findings += tuple(f for n, a in outputs.items() for f in _non_finite(f"output {n}", a))
+    findings += tuple(
+        f
+        for g, memory in zip(ready.gm, gm, strict=True)
+        if g.name in outputs
+        for f in _of_output(g, memory, outputs[g.name])
+    )
     result = RunResult(
         name=ready.scenario.name,
         device=ready.device,
@@ -122,7 +133,7 @@ def check(
     set: Mapping[str, Any] | None = None,  # noqa: A002 - the public name, as --set
 ) -> tuple[Finding, ...]:
     """Record a scenario and return what the rules find, without computing values or time."""
-    _, findings = _record_and_check(_prepare(_loaded(scenario, set), with_data=False), silent)
+    _, findings, _ = _record_and_check(_prepare(_loaded(scenario, set), with_data=False), silent)
     return in_order(findings)
 
 
@@ -188,7 +199,7 @@ def _outputs(ready: _Prepared, gm: tuple[Bytes, ...]) -> dict[str, Array]:
     }
 
 
-def _record_and_check(ready: _Prepared, progress: Progress) -> tuple[Program, tuple[Finding, ...]]:
+def _record_and_check(ready: _Prepared, progress: Progress) -> tuple[Program, tuple[Finding, ...], bool]:
     device, block_dim = ready.device, ready.block_dim
     findings = [f for n, a in ready.inputs.items() for f in _non_finite(f"input {n}", a)]
     if block_dim > device.aiv:
@@ -199,7 +210,17 @@ def _record_and_check(ready: _Prepared, progress: Progress) -> tuple[Program, tu
     idle = block_dim - len(np.unique(recording.program.calls["core"]))
     if idle and recording.complete:
         findings.append(TILE_IDLE.finding("block_dim", got=idle, wanted=block_dim))
-    return recording.program, tuple(findings)
+    return recording.program, tuple(findings), recording.complete
+
+
+def _of_output(tensor: GlobalTensor, memory: Bytes, array: Array) -> tuple[Finding, ...]:
+    """What is wrong with an output: bytes nobody wrote, else values that are not finite."""
+    what = f"output {tensor.name}"
+    missing = np.flatnonzero(~memory.written)
+    if missing.size == 0:
+        return _non_finite(what, array)
+    fill = {"first": int(missing[0]), "tensor": tensor.name}
+    return (OUT_UNWRITTEN.finding(what, operand=what, got=missing.size, wanted=0, fill=fill),)
 
 
 def _non_finite(what: str, array: Array) -> tuple[Finding, ...]:

@@ -25,6 +25,10 @@ GM_ALIGN_BYTES = 512
 """GM tensors start on this boundary, as the runtime's allocator gives them (asc-devkit, GM alignment page)."""
 
 
+FRAMEWORK_TMP = "framework_tmp"
+"""Name of the temp that PopStackBuffer hands out: all of UB behind the queues, of which only what is touched counts."""
+
+
 @dataclass(frozen=True, slots=True)
 class LocalTensor:
     """A typed window into UB, from `offset_bytes` of its allocation to the allocation's end.

@@ -13,8 +13,9 @@ import sysconfig
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
 from numbers import Integral, Real
-from types import FrameType, MappingProxyType
+from types import CellType, FrameType, MappingProxyType
 from typing import Any, Concatenate, ParamSpec, Protocol
 
 from ascendsim.builder import ProgramBuilder, RecordedTile, RecorderState, SlotTensor, TileArgumentError
@@ -37,7 +38,7 @@ from ascendsim.isa.reduce import ReduceInstructions
 from ascendsim.isa.scalar import ScalarInstructions
 from ascendsim.isa.sync import SyncInstructions
 from ascendsim.isa.vector import VectorInstructions
-from ascendsim.memory import GM_ALIGN_BYTES, GlobalTensor, LocalTensor, Tensor
+from ascendsim.memory import FRAMEWORK_TMP, GM_ALIGN_BYTES, GlobalTensor, LocalTensor, Tensor
 from ascendsim.program import Program, QueInfo
 from ascendsim.progress import StageProgress
 from ascendsim.terms import Buffer, HardEvent, MaskMode, Pipe, TPosition
@@ -63,6 +64,8 @@ BUF_POSITION = Rule(
 )
 
 P = ParamSpec("P")
+_VALUES = (Real, str, bytes, type(None), Enum, DType, LocalTensor, TQue, TBuf)
+_VALUE_NAMES = "numbers, text, enum members, tuples, frozen dataclasses, tensors or queues"
 _FOREIGN = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 END_OF_KERNEL = "end of kernel"
 """Source line of what TPipe does when the kernel returns."""
@@ -254,7 +257,7 @@ class AiCore(
         if isinstance(tensor, LocalTensor):
             t = tensor
             ref = TensorRef(t.name, Buffer.UB, t.position.value, t.address_bytes, t.allocation_bytes, que=t.que)
-            if t.name != "framework_tmp":
+            if t.name != FRAMEWORK_TMP:
                 self._builder.end_bytes = max(self._builder.end_bytes, t.address_bytes + t.allocation_bytes)
             return ref, t.offset_bytes
         slot, offset_bytes = self._slot(tensor)
@@ -314,13 +317,9 @@ class AiCore(
         self._close_segment()
         arguments = list(bound.arguments.items())[1:]
         slots = [(a.index, a.address_bytes) for _, a in arguments if isinstance(a, GlobalTensor)]
-        key = (fn, tuple((name, self._key_of(a)) for name, a in arguments), self._state())
-        try:
-            known = self._builder.tiles.get(key)
-        except TypeError as error:
-            raise self.fail(
-                f"@tile {fn.__name__}: an argument cannot be compared ({error}); pass frozen values"
-            ) from None
+        keys = tuple((name, self._key_of(a)) for name, a in arguments)
+        key = (fn, keys, self._captured(fn), self._state(), self._pipe.end_bytes if self._pipe else 0)
+        known = self._builder.tiles.get(key)
         if known is None:
             known = self._record_tile(fn, bound, slots)
             self._builder.tiles[key] = known
@@ -349,22 +348,37 @@ class AiCore(
             raise self.fail(f"@tile {fn.__name__} returns a value; a tile may only record")
 
     def _key_of(self, argument: object) -> Hashable:
-        """What of an argument rows can depend on. Floats by their bits: 0.0 is not -0.0, and 1 is not 1.0."""
+        """What of a tile's argument rows can depend on."""
         if isinstance(argument, GlobalTensor):
             modulo = argument.address_bytes % GM_ALIGN_BYTES
             return ("gm", argument.index, argument.dtype.code, argument.shape, modulo)
+        return self._value_key(argument)
+
+    def _captured(self, fn: Callable[..., None]) -> Hashable:
+        """What a tile's function takes from the function around it; what has no value to compare, by identity."""
+        cells = [cell for cell in fn.__closure__ or () if cell != CellType()]
+        return tuple(
+            self._value_key(c.cell_contents) if isinstance(c.cell_contents, _VALUES) else _Same(c.cell_contents)
+            for c in cells
+        )
+
+    def _value_key(self, argument: object) -> Hashable:
+        """A value that cannot change behind our back. Floats by their bits: 0.0 is not -0.0, and 1 is not 1.0."""
+        if isinstance(argument, GlobalTensor):
+            raise self.fail("a GM tensor inside another @tile argument; pass it as an argument of its own")
         if isinstance(argument, Register):
             raise self.fail("a scalar read from UB cannot be passed into a @tile; read it inside")
         kind = type(argument).__name__
         if isinstance(argument, Real) and not isinstance(argument, Integral):
             return (kind, float(argument).hex())
         if isinstance(argument, tuple):
-            return (kind, tuple(self._key_of(a) for a in argument))
-        if is_dataclass(argument) and not isinstance(argument, type | TQue | TBuf):
-            return (kind, tuple(self._key_of(getattr(argument, f.name)) for f in fields(argument)))
-        if not isinstance(argument, Hashable):
-            raise self.fail(f"a @tile argument of type {kind} cannot be compared; pass frozen values")
-        return (kind, argument)
+            return (kind, tuple(self._value_key(a) for a in argument))
+        if isinstance(argument, _VALUES):
+            return (kind, argument)
+        values = _frozen_fields(argument)
+        if values is not None:
+            return (kind, tuple(self._value_key(v) for v in values))
+        raise self.fail(f"a @tile argument of type {kind} may change between calls; pass {_VALUE_NAMES}")
 
     def _close_segment(self) -> None:
         if self._segment.rows:
@@ -404,6 +418,27 @@ class AiCore(
                 self._builder.ques[q.name] = info
         if self._pipe is not None:
             self._builder.end_bytes = max(self._builder.end_bytes, self._pipe.end_bytes)
+
+
+class _Same:
+    """An object as itself: equal to nothing else, and kept alive so that nothing else takes its place."""
+
+    def __init__(self, it: object) -> None:
+        self._it = it
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other._it is self._it
+
+    def __hash__(self) -> int:
+        return id(self._it)
+
+
+def _frozen_fields(argument: Any) -> list[object] | None:
+    """The field values of a frozen dataclass; None for anything else."""
+    if not is_dataclass(argument) or isinstance(argument, type):
+        return None
+    is_frozen: bool = argument.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    return [getattr(argument, f.name) for f in fields(argument)] if is_frozen else None
 
 
 def _is_machinery(frame: FrameType) -> bool:
@@ -447,7 +482,9 @@ class TileFunction(Protocol[P]):
 def tile(fn: Callable[Concatenate[AiCore, P], None]) -> TileFunction[P]:
     """Mark a function as a tile: recorded once per key, replayed as a call afterwards.
 
-    GM tensors it uses must be its arguments; it returns nothing and does not ask for the block index.
+    GM tensors it uses must be its arguments; it returns nothing and does not ask for the block index. The key is its
+    arguments, what it takes from the function around it, and the state of masks, events and queues. What it reads of
+    module globals or inside a list or dict must not change while a kernel is recorded: that is not seen.
     """
     signature = inspect.signature(fn)
 
@@ -520,6 +557,8 @@ def _run_user_code(asc: AiCore, kernel: Kernel, arguments: tuple[object, ...]) -
         _run_kernel(kernel, (asc, *arguments))
     except AscendSimError:
         raise
+    except SystemExit as error:
+        raise KernelError(f"{_raised_at(error)}: the kernel ended the program (sys.exit); let it return") from error
     except Exception as error:
         where = _raised_at(error)
         raise KernelError(f"{where}: the kernel raised {type(error).__name__}: {error}") from error
@@ -530,7 +569,7 @@ def _is_foreign(file: str) -> bool:
     return file.startswith(_FOREIGN) or file.startswith("<frozen")
 
 
-def _raised_at(error: Exception) -> str:
+def _raised_at(error: BaseException) -> str:
     """The innermost line of the user's own code that an exception went through, else of a library kernel."""
     user = library = "?"
     traceback = error.__traceback__

@@ -15,7 +15,7 @@ from ascendsim.dtypes import DType, dtype
 from ascendsim.errors import Rejected, Rule
 from ascendsim.isa.instruction import Reason
 from ascendsim.isa.sync import FlagCall
-from ascendsim.memory import LocalTensor
+from ascendsim.memory import FRAMEWORK_TMP, LocalTensor
 from ascendsim.terms import DATABLOCK_BYTES, HardEvent, TPosition, align_up
 
 _TQUE = "asc-devkit docs, TQue pages; kernel_tquebind"
@@ -162,6 +162,7 @@ class _Buffers:
             self.address_bytes,
             self.buffer_bytes,
             self.num,
+            getattr(self, "depth", 0),
         )
 
     def __eq__(self, other: object) -> bool:
@@ -337,4 +338,4 @@ class TPipe:
         end = self.asc.device.ub.pop_stack_end_bytes.value
         if self.end_bytes >= end:
             raise self.asc.reject(BUF_POPSTACK, operand="framework temp", got=self.end_bytes, wanted=end)
-        return LocalTensor("framework_tmp", TPosition.VECCALC, dtype(element), self.end_bytes, end - self.end_bytes)
+        return LocalTensor(FRAMEWORK_TMP, TPosition.VECCALC, dtype(element), self.end_bytes, end - self.end_bytes)

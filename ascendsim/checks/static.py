@@ -35,8 +35,16 @@ OOB_GM = Rule(
     "asc-tools, npu-check ErrorRead3/ErrorWrite2",
 )
 
+OOB_GM_BEFORE = Rule(
+    "E-OOB-GM",
+    "{api} {operand} touches {past} B before the start of GM tensor {tensor}",
+    "check the block offset",
+    "asc-tools, npu-check ErrorRead3/ErrorWrite2",
+)
+
 UNDEFINED = ("E-CAP-UB-HW", "E-OOB-GM", "E-ALIGN-UB", "E-ALIGN-REDUCE", "E-DTYPE-OP", "E-CAST-PAIR", "E-OOB-LOCAL",
-             "E-RANGE-MASK")  # fmt: skip
+             "E-RANGE-MASK",
+             "E-SYNC-ID", "E-DTYPE-BF16")  # fmt: skip
 """Codes after which executing a program has no meaning, even with --despite-findings."""
 
 
@@ -82,16 +90,17 @@ def _one_gm_bound(
 ) -> Iterator[Finding]:
     tensor = program.gm[call.slot_tensor[slot]]
     start = call.slot_base_bytes[slot] - tensor.base_bytes
-    past = max(start + end - tensor.tensor_bytes, -(start + first))
+    past, before = start + end - tensor.tensor_bytes, -(start + first)
+    if past <= 0 and before <= 0:
+        return
+    row = program.templates[call.template].rows[position]
+    where = f"{row.op.api} ({program.lines[row.line]}) core {call.core}"
+    fill: dict[str, object] = {"api": row.op.api, "tensor": tensor.name}
+    if before > 0:
+        yield OOB_GM_BEFORE.finding(where, operand=role, got=-before, wanted=0, fill=fill | {"past": before})
     if past > 0:
-        row = program.templates[call.template].rows[position]
-        yield OOB_GM.finding(
-            f"{row.op.api} ({program.lines[row.line]}) core {call.core}",
-            operand=role,
-            got=start + end,
-            wanted=tensor.tensor_bytes,
-            fill={"api": row.op.api, "tensor": tensor.name, "past": past},
-        )
+        fill["past"] = past
+        yield OOB_GM.finding(where, operand=role, got=start + end, wanted=tensor.tensor_bytes, fill=fill)
 
 
 def _capacity(program: Program, device: Device) -> Iterator[Finding]:

@@ -76,7 +76,8 @@ def element_offsets(repeats: Offsets, lanes: Offsets, blk_stride: int, rep_strid
 def operand_at(row: Row, lanes: int, blk_stride: int, rep_stride: int, element_bytes: int) -> At:
     """Elements of one operand that a row touches: a slice where they are contiguous, else offsets."""
     if row.mask_mode is MaskMode.COUNTER:
-        count = min(row.mask_lo, MOST_ELEMENTS)
+        is_plain = _is_contiguous(lanes, blk_stride, rep_stride, element_bytes)
+        count = row.mask_lo if is_plain else min(row.mask_lo, MOST_ELEMENTS)
         return _count_at(count, lanes, blk_stride, rep_stride, element_bytes)
     repeat = max(0, row.param("repeat"))
     return _mask_at(row.mask_hi, row.mask_lo, repeat, lanes, blk_stride, rep_stride, element_bytes)

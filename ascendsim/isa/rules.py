@@ -36,6 +36,12 @@ OOB_LOCAL = Rule(
     "reduce the count or repeat, or enlarge the tensor",
     "asc-tools, kernel_base_check and npu-check ErrorRead3/ErrorWrite2",
 )
+OOB_LOCAL_BEFORE = Rule(
+    "E-OOB-LOCAL",
+    "{api} {operand} touches {past} B before the start of {tensor}",
+    "begin at or behind the tensor's first element",
+    "asc-tools, kernel_base_check and npu-check ErrorRead3/ErrorWrite2",
+)
 DTYPE_OP = Rule(
     "E-DTYPE-OP",
     "{api} does not support {got} for {operand}; it takes {wanted}",
@@ -208,18 +214,15 @@ def in_bounds(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: s
         tensor = tensor_of(operand, tensors)
         if tensor.buffer is Buffer.GM or first == end:
             continue
-        needed = operand.offset_bytes + end
-        if needed > tensor.tensor_bytes or operand.offset_bytes + first < 0:
-            past = max(needed - tensor.tensor_bytes, -(operand.offset_bytes + first))
+        start, needed = operand.offset_bytes + first, operand.offset_bytes + end
+        fill: dict[str, object] = {"api": row.op.api, "tensor": tensor.name}
+        if start < 0:
             found.append(
-                OOB_LOCAL.finding(
-                    where,
-                    operand=role,
-                    got=needed,
-                    wanted=tensor.tensor_bytes,
-                    fill={"api": row.op.api, "tensor": tensor.name, "past": past},
-                )
+                OOB_LOCAL_BEFORE.finding(where, operand=role, got=start, wanted=0, fill=fill | {"past": -start})
             )
+        if needed > tensor.tensor_bytes:
+            fill["past"] = needed - tensor.tensor_bytes
+            found.append(OOB_LOCAL.finding(where, operand=role, got=needed, wanted=tensor.tensor_bytes, fill=fill))
     return found
 
 

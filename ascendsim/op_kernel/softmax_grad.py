@@ -17,8 +17,8 @@ from ascendsim.dtypes import FLOAT, HALF
 from ascendsim.isa.forms import BinaryRepeatParams
 from ascendsim.isa.move import BrcbRepeatParams, CopyRepeatParams, DataCopyParams
 from ascendsim.memory import LocalTensor
-from ascendsim.op_host.softmax import SoftMaxTiling, soft_max_grad_kernel_tiling
-from ascendsim.op_kernel.softmax_grad_checks import check_arguments, need_tile
+from ascendsim.op_host.softmax import SoftMaxTiling
+from ascendsim.op_kernel.softmax_grad_checks import check_arguments, need_tile, retile
 from ascendsim.record import AiCore
 from ascendsim.terms import MAX_REPEAT_TIMES, HardEvent, Pipe, RoundMode
 
@@ -128,7 +128,7 @@ def _prepare(
     check_arguments(asc, call.dst, call.grad, src, tmp, padded, ori, call.is_front)
     work = tmp.reinterpret_cast(FLOAT)
     if padded != (tiling.src_m, tiling.src_k):
-        tiling = soft_max_grad_kernel_tiling(*padded, src.dtype.bytes, work.count, call.is_front)
+        tiling = retile(asc, padded, src, work, call.is_front)
     need_tile(asc, tiling)
     return replace(call, tmp=work, tiling=tiling, ori_k=shape.ori_src_k)
 

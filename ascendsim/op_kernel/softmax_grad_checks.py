@@ -7,7 +7,7 @@ datablock a row there, which is what is checked here.
 from ascendsim.dtypes import FLOAT, HALF, UINT8
 from ascendsim.errors import Rule
 from ascendsim.memory import LocalTensor
-from ascendsim.op_host.softmax import SoftMaxTiling, row_cost_floats
+from ascendsim.op_host.softmax import SoftMaxTiling, row_cost_floats, soft_max_grad_kernel_tiling
 from ascendsim.record import AiCore
 from ascendsim.terms import DATABLOCK_BYTES, align_up
 
@@ -62,12 +62,25 @@ PADDING = Rule(
     "expect dst to be overwritten there; zero the padding",
     f"{_PAGE}, constraints",
 )
+ORI_SHAPE = Rule(
+    "E-SMG-ORI",
+    "SoftmaxGrad {operand} is {got}, outside 1 .. {wanted}",
+    "pass the rows and columns that hold data, at most the padded ones",
+    f"{_PAGE}, SoftMaxShapeInfo",
+)
 NO_TILE = Rule(
     "E-SMG-NOTILE",
     "the tiling has split_m 0: no row fits its temp, nothing is computed and dst stays as it is",
     "compute the tiling with at least GetSoftMaxGradMinTmpSize bytes",
     "asc-devkit, softmax tiling and kernel loops",
 )
+
+
+def retile(asc: AiCore, shape: tuple[int, int], src: LocalTensor, work: LocalTensor, is_front: bool) -> SoftMaxTiling:
+    """Return the tiling for a tile whose shape is not the host tiling's; a temp below one row ends the recording."""
+    if work.count < row_cost_floats(shape[1], src.dtype.bytes, is_front):
+        raise asc.reject(NO_TILE, got=0, wanted="at least 1")
+    return soft_max_grad_kernel_tiling(*shape, src.dtype.bytes, work.count, is_front)
 
 
 def need_tile(asc: AiCore, tiling: SoftMaxTiling) -> None:
@@ -99,6 +112,9 @@ def check_arguments(
     _check_last_axis(asc, src, k)
     _check_temp(asc, src, tmp, k, is_front)
     _check_overlap(asc, dst, grad, src, tmp, shape, is_front)
+    for name, ori, padded in zip(("ori_src_m", "ori_src_k"), ori_shape, shape, strict=True):
+        if not 1 <= ori <= padded:
+            raise asc.reject(ORI_SHAPE, operand=name, got=ori, wanted=padded)
     if ori_shape != shape:
         padded = m * k - ori_shape[0] * ori_shape[1]
         asc.report(PADDING, operand="src", got=padded, wanted=0, m=m, k=k, ori_m=ori_shape[0], ori_k=ori_shape[1])

@@ -141,9 +141,9 @@ case(
     kept=lambda asc, *_: asc.add(F, F, G, 256),
 )
 case(
-    rules.OOB_LOCAL,
+    rules.OOB_LOCAL_BEFORE,
     lambda asc, *_: asc.duplicate(F[-8], 0, 8),
-    "Duplicate dst touches 32 B past the end of f (0 B needed, 1024 B there)",
+    "Duplicate dst touches 32 B before the start of f",
     kept=lambda asc, *_: asc.duplicate(F[8][-8], 0, 8),
 )
 case(
@@ -177,9 +177,9 @@ case(
     kept=lambda asc, x, y: asc.data_copy(F, y[56], 8),
 )
 case(
-    static.OOB_GM,
+    static.OOB_GM_BEFORE,
     lambda asc, x, y: asc.data_copy(x[-8], H, 16),
-    "DataCopy dst touches 16 B outside GM tensor x (128 B, up to byte 16 wanted)",
+    "DataCopy dst touches 16 B before the start of GM tensor x",
     kept=lambda asc, x, y: asc.data_copy(x, H, 16),
 )
 case(
@@ -645,7 +645,7 @@ def test_a_gm_bound_is_checked_on_every_core():
 def test_what_has_no_meaning_when_executed_is_named():
     assert UNDEFINED == (
         "E-CAP-UB-HW", "E-OOB-GM", "E-ALIGN-UB", "E-ALIGN-REDUCE", "E-DTYPE-OP", "E-CAST-PAIR", "E-OOB-LOCAL",
-        "E-RANGE-MASK",
+        "E-RANGE-MASK", "E-SYNC-ID", "E-DTYPE-BF16",
     )  # fmt: skip
 
 

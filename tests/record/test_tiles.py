@@ -531,3 +531,56 @@ def test_inside_a_tile_offsets_count_from_its_argument():
 
     recorded(lambda asc, g: part(asc, g[128]), *gm_tensors(("g", "float", 512)))
     assert seen == [(0, 8)]
+
+
+# ---- what a tile depends on besides its arguments ---------------------------------------------------------------
+
+
+def numbers_written(kernel, count):
+    """First element of the first `count` tiles of 8 floats that a kernel wrote to g."""
+    gm = (Bytes(count * 32),)
+    program = recorded(kernel, *gm_tensors(("g", "float", count * 8))).program
+    execute(program, DEVICE, gm)
+    return gm[0].content.view(np.float32)[::8].tolist()
+
+
+def write(asc, g, number):
+    asc.duplicate(X, number, 8)
+    asc.set_flag(HardEvent.V_MTE3, 0)
+    asc.wait_flag(HardEvent.V_MTE3, 0)
+    asc.data_copy(g, X, 8)
+    asc.set_flag(HardEvent.MTE3_V, 0)
+    asc.wait_flag(HardEvent.MTE3_V, 0)
+
+
+def test_what_a_tile_takes_from_the_function_around_it_is_part_of_its_key():
+    def kernel(asc, g):
+        number = 0.0
+
+        @tile
+        def part(asc, g):
+            write(asc, g, number)
+
+        for i in range(4):
+            number = float(i)
+            part(asc, g[8 * i])
+
+    assert numbers_written(kernel, 4) == [0, 1, 2, 3]
+
+
+def test_the_frameworks_temp_is_part_of_the_key():
+    starts = []
+
+    @tile
+    def part(asc):
+        starts.append(asc.pop_stack_buffer("float").address_bytes)
+
+    def kernel(asc):
+        pipe = asc.t_pipe()
+        part(asc)
+        pipe.init_buffer(asc.t_buf(VECIN, "b"), 1, 4096)
+        part(asc)
+        part(asc)
+
+    recorded(kernel)
+    assert starts == [0, 4096]
