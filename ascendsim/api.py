@@ -11,7 +11,7 @@ from ascendsim.device import Device, Platform, load_device
 from ascendsim.dtypes import UINT8, DType, from_numpy
 from ascendsim.errors import Finding, InputError
 from ascendsim.execute import execute
-from ascendsim.machine import in_order, schedule, stop_on_errors
+from ascendsim.machine import in_order, non_finite, schedule, stop_on_errors
 from ascendsim.memory import FRAMEWORK_TMP, Bytes, LocalTensor
 from ascendsim.op_host.softmax import (
     SoftMaxTiling,
@@ -114,9 +114,14 @@ def _call(api: str, grad: Array, src: Array, soc: str | Platform, options: _Opti
     device = load_device(soc)
     if options.data_format != "ND":
         raise InputError(f"data_format={options.data_format!r}: only ND is simulated in this version")
+    overflow = _overflow(options.half_overflow)
     grad2, src2, element = _as_matrices(grad, src)
     m, k = src2.shape
     is_front = options.is_front
+    if is_front and options.reuse_source:
+        raise InputError("reuse_source=True with is_front=True: the row sums are too short for src; leave one out")
+    if options.ori_shape is not None and len(options.ori_shape) != 2:
+        raise InputError(f"ori_shape={options.ori_shape}: must be (rows, columns) that hold data")
     tensors, tmp_length = _place(device, element, (m, k), options)
     tiling = options.tiling or soft_max_grad_tiling_func((m, k), element.bytes, tmp_length, is_front)
     shape = SoftMaxShapeInfo(m, k, *(options.ori_shape or (m, k)))
@@ -133,20 +138,28 @@ def _call(api: str, grad: Array, src: Array, soc: str | Platform, options: _Opti
     ub = Bytes(max(device.ub_bytes, *(t.address_bytes + t.allocation_bytes for t in tensors.values())))
     _fill(ub, tensors["grad"], grad2)
     _fill(ub, tensors["src"], src2)
-    overflow = None if options.half_overflow is None else HalfOverflow(options.half_overflow)
     execution = execute(program, device, (), overflow=overflow, log_core=0, ub=ub)
     out_shape = (m, element.per_datablock) if is_front else np.shape(src)
     raw = ub.content[dst.start_bytes : dst.start_bytes + dst.allocation_bytes]
+    result = raw.view(element.numpy).reshape(out_shape).copy()
+    arrays = (("input grad", grad2), ("input src", src2), ("output dst", result))
+    findings += (*execution.findings, *(f for what, array in arrays for f in non_finite(what, array)))
     return RunResult(
         name=api,
         device=device,
         program=program,
         timeline=schedule(program, device),
-        outputs={"dst": raw.view(element.numpy).reshape(out_shape).copy()},
-        findings=in_order((*findings, *execution.findings)),
+        outputs={"dst": result},
+        findings=in_order(findings),
         scenario={"api": api, "shape": [m, k], "dtype": element.name, "is_front": is_front, "tmp_bytes": tmp_length},
         log=execution.log,
     )
+
+
+def _overflow(mode: str | None) -> HalfOverflow | None:
+    if mode is not None and mode not in [m.value for m in HalfOverflow]:
+        raise InputError(f'half_overflow={mode!r}: must be "inf_nan", "saturate" or None')
+    return None if mode is None else HalfOverflow(mode)
 
 
 def _record(kernel: Kernel, device: Device) -> tuple[Program, tuple[Finding, ...]]:
@@ -200,8 +213,10 @@ def _tmp_length(device: Device, element: DType, shape: tuple[int, int], options:
         high = get_soft_max_grad_max_tmp_size(shape, element.bytes, options.is_front, device.npu_arch)
         left = (device.ub.safe_bytes.value - at) // DATABLOCK_BYTES * DATABLOCK_BYTES
         return max(low, min(high, left))
-    if tmp_bytes <= 0:
-        raise InputError(f'tmp_bytes={tmp_bytes}: must be positive, or "framework", or None for the maximum that fits')
+    if not isinstance(tmp_bytes, int) or tmp_bytes <= 0:
+        raise InputError(
+            f'tmp_bytes={tmp_bytes!r}: must be positive, or "framework", or None for the maximum that fits'
+        )
     return int(tmp_bytes)
 
 

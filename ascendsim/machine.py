@@ -201,7 +201,7 @@ def _outputs(ready: _Prepared, gm: tuple[Bytes, ...]) -> dict[str, Array]:
 
 def _record_and_check(ready: _Prepared, progress: Progress) -> tuple[Program, tuple[Finding, ...], bool]:
     device, block_dim = ready.device, ready.block_dim
-    findings = [f for n, a in ready.inputs.items() for f in _non_finite(f"input {n}", a)]
+    findings = [f for n, a in ready.inputs.items() for f in non_finite(f"input {n}", a)]
     if block_dim > device.aiv:
         raise InputError(BLOCKS.finding("block_dim", got=block_dim, wanted=device.aiv).message)
     recording = record(ready.kernel, device, block_dim, ready.gm, (ready.argument,), stage(progress, "record"))
@@ -218,12 +218,13 @@ def _of_output(tensor: GlobalTensor, memory: Bytes, array: Array) -> tuple[Findi
     what = f"output {tensor.name}"
     missing = np.flatnonzero(~memory.written)
     if missing.size == 0:
-        return _non_finite(what, array)
+        return non_finite(what, array)
     fill = {"first": int(missing[0]), "tensor": tensor.name}
     return (OUT_UNWRITTEN.finding(what, operand=what, got=missing.size, wanted=0, fill=fill),)
 
 
-def _non_finite(what: str, array: Array) -> tuple[Finding, ...]:
+def non_finite(what: str, array: Array) -> tuple[Finding, ...]:
+    """Return a warning if an array holds NaN or infinities; integers never do."""
     if array.dtype.kind in "iu":
         return ()
     bad = ~np.isfinite(array.astype(np.float32))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.dtypes import DType
+from ascendsim.dtypes import DType, dtype
 from ascendsim.terms import Buffer, TPosition, align_up
 
 POISON = 0xFF
@@ -53,9 +53,9 @@ class LocalTensor:
         """Return the window that starts `offset` elements later, as `tensor[offset]` in AscendC."""
         return replace(self, offset_bytes=self.offset_bytes + index(offset) * self.dtype.bytes)
 
-    def reinterpret_cast(self, dtype: DType) -> "LocalTensor":
-        """Return the same bytes seen as another element type."""
-        return replace(self, dtype=dtype)
+    def reinterpret_cast(self, element: DType | str) -> "LocalTensor":
+        """Return the same bytes seen as another element type, given as DType or by name ("float")."""
+        return replace(self, dtype=dtype(element))
 
     @property
     def start_bytes(self) -> int:

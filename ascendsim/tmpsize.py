@@ -10,6 +10,7 @@ from ascendsim.errors import InputError
 from ascendsim.machine import schedule
 from ascendsim.memory import LocalTensor
 from ascendsim.op_host.softmax import (
+    SOFTMAX_GRAD_ARCHS,
     SoftMaxTiling,
     cann_outcome_tmp_size,
     get_soft_max_grad_max_tmp_size,
@@ -26,7 +27,7 @@ MODELLED_TILES = 24
 
 @dataclass(frozen=True, slots=True)
 class TmpChoice:
-    """One temp size: the tiling it gives, and the predicted cycles of one call (None: no tile fits)."""
+    """One temp size: the tiling it gives, and the predicted cycles of one call (None: no row fits in temp or UB)."""
 
     tmp_bytes: int
     tiling: SoftMaxTiling
@@ -77,6 +78,9 @@ def softmax_grad_tmp_size(
     """
     if any(axis < 1 for axis in shape):
         raise InputError(f"shape {list(shape)}: every axis must be at least 1")
+    if npu_arch not in SOFTMAX_GRAD_ARCHS:
+        known = ", ".join(map(str, SOFTMAX_GRAD_ARCHS))
+        raise InputError(f"architecture {npu_arch} has no SoftmaxGrad; known: {known}")
     low = get_soft_max_grad_min_tmp_size(shape, element.bytes, is_front, npu_arch)
     high = get_soft_max_grad_max_tmp_size(shape, element.bytes, is_front, npu_arch)
     outcome = cann_outcome_tmp_size("GetSoftMaxGradMaxTmpSize", shape, element.bytes, is_front, npu_arch)
@@ -84,6 +88,8 @@ def softmax_grad_tmp_size(
     m = 1
     for axis in shape[:-1]:
         m *= axis
+    largest = None if device is None else _largest_tile(device, element, (m, k), is_front)
+    timed = device if largest else None
     size = m * k * element.bytes
     tensors = 2 * size + (m * DATABLOCK_BYTES if is_front else size)
     left = None if device is None else device.ub.safe_bytes.value - tensors
@@ -99,8 +105,8 @@ def softmax_grad_tmp_size(
         max_bytes=high,
         tensor_bytes=tensors,
         left_bytes=left,
-        largest_tile_m=None if device is None else _largest_tile(device, element, (m, k), is_front),
-        choices={n: _choice(device, element, (m, k), is_front, b) for n, b in sizes.items()},
+        largest_tile_m=largest,
+        choices={n: _choice(timed, element, (m, k), is_front, b) for n, b in sizes.items()},
         wrapped=outcome.wrapped,
     )
 

@@ -18,6 +18,12 @@ ALIGN_UB = Rule(
     "start operands on whole datablocks (32 B): round offsets to a multiple of {got} elements",
     "asc-devkit docs, general constraints, table 2",
 )
+ALIGN_ELEMENT = Rule(
+    "E-ALIGN-UB",
+    "{api} {operand} {tensor}: UB address {got} is {off} B past an element's boundary, wanted {wanted}",
+    "read whole elements: reinterpret_cast from an offset that is a multiple of the wider type",
+    "asc-devkit docs, general constraints",
+)
 ALIGN_REDUCE = Rule(
     "E-ALIGN-REDUCE",
     "{api} {operand} {tensor}: reduce destination at UB address {got} needs {wanted} B alignment",
@@ -186,6 +192,20 @@ def reduce_dst_aligned(elements: int) -> Check:
         ]
 
     return check
+
+
+def element_aligned(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """UB operands start on a whole element of their type."""
+    del device
+    found = []
+    for role, operand in row.operands:
+        tensor = tensor_of(operand, tensors)
+        address, width = tensor.address_bytes + operand.offset_bytes, operand.dtype.bytes
+        if tensor.buffer is Buffer.UB and address % width:
+            fill = {"api": row.op.api, "tensor": tensor.name, "off": address % width}
+            wanted = f"a multiple of {width}"
+            found.append(ALIGN_ELEMENT.finding(where, operand=role, got=f"0x{address:x}", wanted=wanted, fill=fill))
+    return found
 
 
 def gm_element_aligned(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:

@@ -79,7 +79,7 @@ class ScalarInstructions:
             family="get_value",
             execute=_run_get_value,
             touch=_touch_element,
-            checks=(rules.in_bounds,),
+            checks=(rules.element_aligned, rules.in_bounds),
             uses_mask=False,
         ),
         GetValueCall,

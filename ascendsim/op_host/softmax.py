@@ -51,6 +51,9 @@ _BASIC_BLOCK_K_END = 2048
 _ROW_SUMS_ONLY_ARCHS = frozenset({3510, 5102})
 """Architectures for which the minimum covers nothing but row sums, whatever K and the element type."""
 
+SOFTMAX_GRAD_ARCHS = (2002, 2201, 3003, 3113, 3510, 5102)
+"""Architectures that have SoftmaxGrad (asc-devkit docs, SoftmaxGrad page and GetCurNpuArch page); 1001 has not."""
+
 _UNKNOWN_DIMS = frozenset({-1, -2})
 """Graph-engine marks for an axis, or a rank, decided at run time."""
 

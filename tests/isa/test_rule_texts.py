@@ -141,6 +141,12 @@ case(
     kept=lambda asc, *_: asc.add(F, F, G, 256),
 )
 case(
+    rules.ALIGN_ELEMENT,
+    lambda asc, *_: asc.get_value(H[1].reinterpret_cast("float"), 0),
+    f"GetValue src0 h: UB address 0x{H.address_bytes + 2:x} is 2 B past an element's boundary, wanted a multiple of 4",
+    kept=lambda asc, *_: asc.get_value(H[2].reinterpret_cast("float"), 0),
+)
+case(
     rules.OOB_LOCAL_BEFORE,
     lambda asc, *_: asc.duplicate(F[-8], 0, 8),
     "Duplicate dst touches 32 B before the start of f",

@@ -127,7 +127,8 @@ def test_event_ids_pair_up():
 def test_no_findings_but_padding():
     for case in CASES:
         _, result = _result(case)
-        assert {f.code for f in result.findings} <= {"W-SMG-PADDING", "W-CAP-UB-SAFE"}
+        assert {f.code for f in result.findings} <= {"W-SMG-PADDING", "W-CAP-UB-SAFE", "W-NUM-NAN"}
+        assert ("W-NUM-NAN" in {f.code for f in result.findings}) == (not np.isfinite(result.outputs["dst"]).all())
         assert (case["oriSrcK"] != case["srcK"] or case["oriSrcM"] != case["srcM"]) == any(
             f.code == "W-SMG-PADDING" for f in result.findings
         )

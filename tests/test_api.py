@@ -1,0 +1,137 @@
+"""The public calls: what they refuse, what they warn of, and what never runs."""
+
+import numpy as np
+import pytest
+
+import ascendsim as asc
+from ascendsim.errors import InputError, KernelError, Rejected
+
+SRC = np.full((4, 16), 1 / 16, np.float32)
+GRAD = np.arange(64, dtype=np.float32).reshape(4, 16)
+
+USER_KERNEL = """
+from ascendsim import TPosition
+
+def main(asc, y, t):
+{body}
+"""
+
+SCENARIO = """
+schema = 1
+name = "user"
+device = "Ascend910B1"
+kernel = "user.py:main"
+block_dim = 1
+[tensors.y]
+shape = [64]
+dtype = "{dtype}"
+role = "output"
+"""
+
+
+def refused(**options):
+    with pytest.raises(InputError) as caught:
+        asc.softmax_grad(GRAD, SRC, **options)
+    return str(caught.value)
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    def make(body, dtype="float"):
+        lines = "\n".join("    " + line for line in body.strip().split("\n"))
+        (tmp_path / "user.py").write_text(USER_KERNEL.format(body=lines))
+        (tmp_path / "user.toml").write_text(SCENARIO.format(dtype=dtype))
+        return tmp_path / "user.toml"
+
+    return make
+
+
+@pytest.mark.parametrize("tmp_bytes", ["max", 0, -32, 1.5])
+def test_a_temp_is_a_number_of_bytes(tmp_bytes):
+    assert refused(tmp_bytes=tmp_bytes) == (
+        f'tmp_bytes={tmp_bytes!r}: must be positive, or "framework", or None for the maximum that fits'
+    )
+
+
+def test_the_overflow_mode_is_one_of_two():
+    assert refused(half_overflow="x") == 'half_overflow=\'x\': must be "inf_nan", "saturate" or None'
+
+
+def test_the_original_shape_has_two_axes():
+    assert refused(ori_shape=(4,)) == "ori_shape=(4,): must be (rows, columns) that hold data"
+
+
+def test_row_sums_do_not_fit_on_the_source():
+    assert refused(is_front=True, reuse_source=True) == (
+        "reuse_source=True with is_front=True: the row sums are too short for src; leave one out"
+    )
+
+
+@pytest.mark.parametrize(
+    ("ori", "axis", "got", "wanted"),
+    [((4, 17), "ori_src_k", 17, 16), ((4, 0), "ori_src_k", 0, 16), ((5, 16), "ori_src_m", 5, 4), ((0, 8), "ori_src_m", 0, 4)],
+)  # fmt: skip
+def test_the_original_shape_lies_inside_the_padded_one(ori, axis, got, wanted):
+    with pytest.raises(Rejected) as caught:
+        asc.softmax_grad(GRAD, SRC, ori_shape=ori)
+    (finding,) = caught.value.findings
+    assert (finding.code, finding.message) == ("E-SMG-ORI", f"SoftmaxGrad {axis} is {got}, outside 1 .. {wanted}")
+
+
+def test_the_frameworks_temp_is_no_use_of_ub_by_itself():
+    result = asc.softmax_grad(GRAD, SRC, tmp_bytes="framework")
+    assert result.findings == ()
+    assert np.array_equal(result.outputs["dst"], asc.softmax_grad(GRAD, SRC).outputs["dst"])
+
+
+def test_values_that_are_not_finite_are_warned_of():
+    grad = GRAD.copy()
+    grad[2, 3] = np.inf
+    result = asc.softmax_grad(grad, SRC)
+    assert [(f.code, f.message) for f in result.findings] == [
+        ("W-NUM-NAN", "input grad holds 1 NaN or infinite values, the first at element [2, 3]"),
+        ("W-NUM-NAN", "output dst holds 16 NaN or infinite values, the first at element [2, 0]"),
+    ]
+
+
+def test_a_temp_too_small_for_a_tail_is_named_by_its_rule():
+    changes = {"tiling.tile_m": 8, "tiling.tmp_bytes": 4000}
+    with pytest.raises(Rejected) as caught:
+        asc.run("softmaxgrad_960x960_float", set=changes)
+    found = [(f.code, f.message) for f in caught.value.findings]
+    assert (
+        "E-TMP-SMALL",
+        "SoftmaxGrad temp has 4000 B, the minimum for last axis 960 is 4160 B",
+    ) in found
+
+
+@pytest.mark.parametrize("dtype", ["float", "int32_t"])
+def test_an_output_that_nobody_wrote_is_warned_of(scenario, dtype):
+    body = """
+pipe = asc.t_pipe()
+queue = asc.t_que(TPosition.VECOUT, 1, "out")
+pipe.init_buffer(queue, 1, 128)
+local = queue.alloc_tensor(y.dtype)
+asc.duplicate(local, 1, 32)
+queue.enque(local)
+local = queue.deque(y.dtype)
+asc.data_copy(y, local, 32)
+queue.free_tensor(local)
+"""
+    result = asc.run(scenario(body, dtype))
+    assert [(f.code, f.message) for f in result.findings] == [
+        ("W-MEM-OUTPUT", "128 B of GM tensor y were never written, the first at byte 128")
+    ]
+
+
+def test_a_recording_that_had_to_stop_never_runs(scenario):
+    path = scenario("asc.t_pipe()\nasc.t_pipe()")
+    with pytest.raises(Rejected) as caught:
+        asc.run(path, despite_findings=True)
+    assert [f.code for f in caught.value.findings] == ["E-PIPE-MULTI"]
+
+
+def test_a_kernel_may_not_end_the_program(scenario):
+    with pytest.raises(KernelError) as caught:
+        asc.run(scenario("import sys\nsys.exit(3)"))
+    assert str(caught.value) == "user.py:6: the kernel ended the program (sys.exit); let it return"
