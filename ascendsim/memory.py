@@ -122,8 +122,8 @@ def place_in_gm(tensors: list[tuple[str, DType, tuple[int, ...]]]) -> tuple[Glob
     """Give GM tensors of these names, dtypes and shapes their addresses, in order, each on a 512 B boundary."""
     placed = []
     at = GM_BASE_BYTES
-    for number, (name, dtype, shape) in enumerate(tensors):
-        tensor = GlobalTensor(name, dtype, shape, number, at)
+    for number, (name, element, shape) in enumerate(tensors):
+        tensor = GlobalTensor(name, element, shape, number, at)
         placed.append(tensor)
         at = align_up(at + tensor.tensor_bytes, GM_ALIGN_BYTES)
     return tuple(placed)

@@ -466,7 +466,7 @@ def _run_kernel(
     try:
         return fn(*arguments, **keywords)
     except RegisterUseError as error:
-        raise KernelError(str(error)) from None
+        raise KernelError(f"{_raised_at(error)}: {error}") from None
     except TileArgumentError as error:
         text = f"{_raised_at(error)}: {error}; a @tile is recorded once for all. Pass the number in as an argument"
         raise KernelError(text) from None

@@ -69,8 +69,13 @@ def test_row_sums_do_not_fit_on_the_source():
 
 @pytest.mark.parametrize(
     ("ori", "axis", "got", "wanted"),
-    [((4, 17), "ori_src_k", 17, 16), ((4, 0), "ori_src_k", 0, 16), ((5, 16), "ori_src_m", 5, 4), ((0, 8), "ori_src_m", 0, 4)],
-)  # fmt: skip
+    [
+        ((4, 17), "ori_src_k", 17, 16),
+        ((4, 0), "ori_src_k", 0, 16),
+        ((5, 16), "ori_src_m", 5, 4),
+        ((0, 8), "ori_src_m", 0, 4),
+    ],
+)
 def test_the_original_shape_lies_inside_the_padded_one(ori, axis, got, wanted):
     with pytest.raises(Rejected) as caught:
         asc.softmax_grad(GRAD, SRC, ori_shape=ori)

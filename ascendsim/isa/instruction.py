@@ -69,9 +69,9 @@ class Register:
 
     def _refuse(self, *_: object) -> Any:
         raise RegisterUseError(
-            f"{self.where}: the value of GetValue is known only when the program runs; Python cannot use it in a "
-            "condition, an index, a bound or arithmetic. Pass it to an instruction that takes a scalar (Duplicate, "
-            "Adds, Muls), or decide on the host and pass the number in with the tiling"
+            f"the value that GetValue read at {self.where} is known only when the program runs; Python cannot use it "
+            "in a condition, an index, a bound or arithmetic. Pass it to an instruction that takes a scalar "
+            "(Duplicate, Adds, Muls), or decide on the host and pass the number in with the tiling"
         )
 
     __bool__ = __index__ = __int__ = __float__ = __len__ = __iter__ = _refuse

@@ -32,9 +32,9 @@ def at(kernel, offset):
 # ---- scalars known only when the program runs --------------------------------------------------------------------
 
 UNKNOWN = (
-    "the value of GetValue is known only when the program runs; Python cannot use it in a condition, an index, a bound "
-    "or arithmetic. Pass it to an instruction that takes a scalar (Duplicate, Adds, Muls), or decide on the host and "
-    "pass the number in with the tiling"
+    "the value that GetValue read at {} is known only when the program runs; Python cannot use it in a condition, "
+    "an index, a bound or arithmetic. Pass it to an instruction that takes a scalar (Duplicate, Adds, Muls), or decide "
+    "on the host and pass the number in with the tiling"
 )
 
 
@@ -76,7 +76,8 @@ def test_python_cannot_look_at_a_register(use):
         r = asc.get_value(X, 0)
         USES[use](asc, r)
 
-    assert refused(kernel) == f"{at(kernel, 1)}: {UNKNOWN}"
+    line = at(USES[use], 1 if use == "if" else 0)
+    assert refused(kernel) == f"{line}: {UNKNOWN.format(at(kernel, 1))}"
 
 
 @pytest.mark.parametrize("use", ["if", "+"])
@@ -85,7 +86,8 @@ def test_nor_inside_a_tile(use):
     def part(asc):
         USES[use](asc, asc.get_value(X, 0))
 
-    assert refused(part) == f"{at(part.__wrapped__, 2)}: {UNKNOWN}"
+    line = at(USES[use], 1 if use == "if" else 0)
+    assert refused(part) == f"{line}: {UNKNOWN.format(at(part.__wrapped__, 2))}"
 
 
 @pytest.mark.parametrize("use", [lambda r: r == 0, lambda r: r != 0, lambda r: r in (0, 1)])
@@ -95,7 +97,8 @@ def test_nor_compare_it_for_equality(use):
     def kernel(asc):
         use(asc.get_value(X, 0))
 
-    assert refused(kernel) == f"{at(kernel, 1)}: {UNKNOWN}"
+    line = at(use if hasattr(use, "__code__") else kernel, 0 if hasattr(use, "__code__") else 1)
+    assert refused(kernel) == f"{line}: {UNKNOWN.format(at(kernel, 1))}"
 
 
 @pytest.mark.parametrize("use", [lambda r: r // 2, lambda r: r % 2, lambda r: r**2, abs, round, lambda r: 2 / r])
@@ -103,7 +106,8 @@ def test_nor_calculate_with_it_in_other_ways(use):
     def kernel(asc):
         use(asc.get_value(X, 0))
 
-    assert refused(kernel) == f"{at(kernel, 1)}: {UNKNOWN}"
+    line = at(use if hasattr(use, "__code__") else kernel, 0 if hasattr(use, "__code__") else 1)
+    assert refused(kernel) == f"{line}: {UNKNOWN.format(at(kernel, 1))}"
 
 
 def test_a_register_does_not_leave_its_tile():
