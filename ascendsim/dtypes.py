@@ -41,11 +41,6 @@ class DType:
         """Lanes of one 256-byte repeat."""
         return REPEAT_BYTES // self.bytes
 
-    @property
-    def is_float(self) -> bool:
-        """True for half, bfloat16_t and float."""
-        return self.log_name[0] in "fb" and self.log_name != "b8"
-
     def __str__(self) -> str:
         return self.name
 

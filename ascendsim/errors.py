@@ -122,7 +122,10 @@ class Rejected(AscendSimError):
 
 
 class Deadlock(AscendSimError):
-    """No pipe can move. The text lists every waiting pipe, its flag, and the last cycle anything moved."""
+    """No pipe can move. The text lists every waiting pipe, its flag, and the last cycle anything moved.
+
+    `cycle` is None when values were being computed, which knows no time.
+    """
 
     def __init__(self, text: str, cycle: int | None = None) -> None:
         self.cycle = cycle

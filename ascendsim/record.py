@@ -56,13 +56,6 @@ EVENT_LEAK = Rule(
     "call release_event_id",
     "asc-devkit docs, TPipe pages",
 )
-BUF_POSITION = Rule(
-    "E-BUF-POSITION",
-    "{api}: {operand} must be in {wanted}, is in {got}",
-    "use a tensor of that position",
-    "asc-devkit, high-level API checks",
-)
-
 P = ParamSpec("P")
 _VALUES = (Real, str, bytes, type(None), Enum, DType, LocalTensor, TQue, TBuf)
 _VALUE_NAMES = "numbers, text, enum members, tuples, frozen dataclasses, tensors or queues"

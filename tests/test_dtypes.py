@@ -293,7 +293,6 @@ def test_sizes():
     for kind in DTYPES:
         assert kind.bytes == SIZE[kind.name] == kind.numpy.itemsize
         assert (kind.per_datablock, kind.per_repeat) == (32 // kind.bytes, 256 // kind.bytes)
-        assert kind.is_float == (kind.name in FLOATS)
 
 
 def test_an_unknown_name_lists_the_known_ones():

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 from numpy.typing import NDArray
 
 from ascendsim.device import Device
-from ascendsim.dtypes import DTYPES, DType
+from ascendsim.dtypes import DType
 from ascendsim.errors import Finding, Rule
 from ascendsim.memory import GlobalTensor, LocalTensor, Tensor
 from ascendsim.terms import FULL_MASK, Buffer, HalfOverflow, MaskMode, Pipe
@@ -168,7 +168,7 @@ class Instruction:
     params: tuple[str, ...]
     """Names of its integer parameters, in column order; those that instruction logs know keep the log's names."""
     cost: str
-    """Cost shape, see ascendsim.isa.cost."""
+    """Cost shape, see ascendsim.cost."""
     family: str
     """Row of the device's cost tables."""
     execute: Execute
@@ -263,8 +263,3 @@ def need_int(asc: Recorder, api: str, arg: str, value: object) -> None:
     """Raise a KernelError unless `value` is a plain whole number."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise asc.fail(f"{api}: {arg} must be a whole number, got {value!r}")
-
-
-def dtype_of(code: int) -> DType:
-    """Return the dtype of a column code."""
-    return DTYPES[code]
