@@ -113,7 +113,7 @@ class AiCore(
         """Return the kernel's TPipe; only one may be alive."""
         self._outside_of_tiles("t_pipe")
         if self._pipe is not None:
-            raise self.reject(PIPE_MULTI)
+            raise self.reject(PIPE_MULTI, got=2, wanted=1)
         self._pipe = TPipe(self)
         return self._pipe
 
@@ -399,7 +399,7 @@ class AiCore(
                 que.free_all_event()
         for event, ids in self._events.items():
             for event_id in sorted(ids):
-                self.report(EVENT_LEAK, operand=event.name, got=event_id)
+                self.report(EVENT_LEAK, operand=event.name, got=event_id, wanted="released")
         if self.mask.mode is MaskMode.COUNTER:
             self.report(MASK_LEFT, operand="mask", got="counter", wanted="normal")
         if self._steps:

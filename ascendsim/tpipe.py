@@ -69,9 +69,11 @@ BUF_OFFSET = Rule(
     "ask for less, or initialise it larger",
     "asc-devkit docs, TBuf page",
 )
+MOST_BUFFERS = 64
+"""Buffers of one queue (asc-devkit docs, InitBuffer page)."""
 BUF_LENGTH = Rule(
     "E-BUF-LENGTH",
-    "InitBuffer {operand}: length {got} B must be positive and num 1..64",
+    "InitBuffer {operand}: {got}; it takes {wanted}",
     "give a positive length and 1..64 buffers",
     "asc-devkit docs, InitBuffer page",
 )
@@ -178,7 +180,7 @@ class _Buffers:
 
     def _need_init(self) -> None:
         if self.address_bytes < 0:
-            raise self.asc.reject(BUF_NOINIT, operand=self.name)
+            raise self.asc.reject(BUF_NOINIT, operand=self.name, got="no memory", wanted="init_buffer first")
 
 
 @dataclass(eq=False)
@@ -252,7 +254,7 @@ class TQue(_Buffers):
         """Take the oldest tensor out of the queue and wait for its forward flag."""
         self._need_init()
         if not self._fifo:
-            raise self.asc.reject(QUE_EMPTY, operand=self.name, que=self.name)
+            raise self.asc.reject(QUE_EMPTY, operand=self.name, got=0, wanted="at least 1", que=self.name)
         slot, event_id = self._fifo.pop(0)
         event = self._events[0]
         self.asc.wait_flag(event, event_id, que=self.index)
@@ -280,7 +282,7 @@ class TQue(_Buffers):
                 self._backward[slot] = -1
         for state in self._states:
             if state is not State.FREE:
-                self.asc.report(MEM_LEAK, operand=self.name, got=state.value)
+                self.asc.report(MEM_LEAK, operand=self.name, got=state.value, wanted=State.FREE.value)
 
     def _slot_of(self, tensor: LocalTensor, op: str, allowed: tuple[State, ...]) -> int:
         if tensor.que != self.index:
@@ -312,8 +314,10 @@ class TPipe:
 
     def init_buffer(self, que: TQue | TBuf, num: int, length_bytes: int) -> None:
         """Give a queue `num` buffers (a TBuf: 1) of `length_bytes` each, rounded up to 32 B."""
-        if length_bytes <= 0 or not 1 <= num <= 64 or (isinstance(que, TBuf) and num != 1):
-            raise self.asc.reject(BUF_LENGTH, operand=que.name, got=length_bytes)
+        most = MOST_BUFFERS if isinstance(que, TQue) else 1
+        if length_bytes <= 0 or not 1 <= num <= most:
+            wanted = f"1 .. {most} of at least 1 B" if most > 1 else "1 of at least 1 B"
+            raise self.asc.reject(BUF_LENGTH, operand=que.name, got=f"{num} x {length_bytes} B", wanted=wanted)
         que.num = num
         que.buffer_bytes = align_up(length_bytes, DATABLOCK_BYTES)
         que.address_bytes = self.end_bytes

@@ -151,16 +151,23 @@ def _check_overlap(
     tmp_bytes = tmp.count * tmp.dtype.bytes
     for name, tensor, length in (("dst", dst, dst_bytes), ("grad", grad, source_bytes), ("src", src, source_bytes)):
         if _meet(tmp.start_bytes, tmp_bytes, tensor.start_bytes, length):
-            asc.report(OVERLAP_TMP, operand=name)
+            asc.report(
+                OVERLAP_TMP, operand=name, got=_place(tmp, tmp_bytes), wanted=f"apart from {_place(tensor, length)}"
+            )
     for name, tensor in (("grad", grad), ("src", src)):
         if not _meet(dst.start_bytes, dst_bytes, tensor.start_bytes, source_bytes):
             continue
+        got, wanted = _place(dst, dst_bytes), f"apart from {_place(tensor, source_bytes)}"
         if is_front:
-            asc.report(FRONT_ON_SOURCE, operand=name)
+            asc.report(FRONT_ON_SOURCE, operand=name, got=got, wanted=wanted)
         elif dst.start_bytes != tensor.start_bytes:
-            asc.report(OVERLAP_DST, operand=name)
+            asc.report(OVERLAP_DST, operand=name, got=got, wanted=wanted)
         elif name == "grad":
-            asc.report(DST_ON_GRAD, operand=name)
+            asc.report(DST_ON_GRAD, operand=name, got=got, wanted=wanted)
+
+
+def _place(tensor: LocalTensor, length_bytes: int) -> str:
+    return f"0x{tensor.start_bytes:x} .. 0x{tensor.start_bytes + length_bytes:x}"
 
 
 def _meet(a: int, a_bytes: int, b: int, b_bytes: int) -> bool:

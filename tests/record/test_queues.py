@@ -99,7 +99,7 @@ def test_a_single_buffer_has_the_plain_name():
 @pytest.mark.parametrize(("num", "length"), [(0, 64), (65, 64), (1, 0), (1, -32)])
 def test_a_queue_needs_a_length_and_1_to_64_buffers(num, length):
     found = stopped(lambda asc, q: None, num=num, length=length)
-    assert found == ("E-BUF-LENGTH", f"InitBuffer q: length {length} B must be positive and num 1..64")
+    assert found == ("E-BUF-LENGTH", f"InitBuffer q: {num} x {length} B; it takes 1 .. 64 of at least 1 B")
 
 
 def test_a_tbuf_has_one_buffer():
@@ -108,7 +108,7 @@ def test_a_tbuf_has_one_buffer():
 
     recording = recorded(kernel)
     assert not recording.complete
-    assert messages(recording) == [("E-BUF-LENGTH", "InitBuffer t: length 64 B must be positive and num 1..64")]
+    assert messages(recording) == [("E-BUF-LENGTH", "InitBuffer t: 2 x 64 B; it takes 1 of at least 1 B")]
 
 
 def buffers(*groups):
