@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ascendsim.engine.base import Kind, Timeline, Wait
 from ascendsim.isa.instruction import Row, TensorRef
 from ascendsim.isa.move import burst_geometry
+from ascendsim.memory import FRAMEWORK_TMP
 from ascendsim.program import Program
 from ascendsim.terms import Buffer, HardEvent, Pipe
 
@@ -79,7 +80,12 @@ class ScalarTime:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """An allocation in UB from its first to its last access on behalf of one tile or queue turn."""
+    """An allocation in UB from its first to its last access on behalf of one tile or queue turn.
+
+    Attributes:
+        allocation_bytes: length of the allocation; of the framework's temp, which is all that is left of UB, only what
+            this life reaches into it.
+    """
 
     core: int
     name: str
@@ -98,6 +104,7 @@ class Rows:
         self.program = program
         self.timeline = timeline
         self._template = program.calls["template"][timeline["call"]] if len(timeline) else np.zeros(0, np.int64)
+        self._reaches: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
 
     def row(self, number: int) -> Row:
         """The instruction of a timeline row."""
@@ -106,6 +113,13 @@ class Rows:
     def tensors(self, number: int) -> tuple[TensorRef, ...]:
         """Tensors of the template that a timeline row belongs to."""
         return self.program.templates[int(self._template[number])].tensors
+
+    def reaches(self, number: int) -> tuple[tuple[int, int], ...]:
+        """(tensor of the template, end of what the row touches of it) of each operand of a timeline row."""
+        key = int(self._template[number]), int(self.timeline["row"][number])
+        if key not in self._reaches:
+            self._reaches[key] = _reaches(self.row(number))
+        return self._reaches[key]
 
     def line(self, number: int) -> str:
         """Source line of a timeline row."""
@@ -299,12 +313,17 @@ def peak_ub_bytes(program: Program) -> int:
     peak = program.ub_high_water_bytes
     for template in program.templates:
         for row in template.rows:
-            for role, _, end in row.op.touch(row):
-                operand = dict(row.operands)[role]
-                ref = template.tensors[operand.tensor]
+            for tensor, end in _reaches(row):
+                ref = template.tensors[tensor]
                 if ref.buffer is Buffer.UB:
-                    peak = max(peak, ref.address_bytes + operand.offset_bytes + end)
+                    peak = max(peak, ref.address_bytes + end)
     return peak
+
+
+def _reaches(row: Row) -> tuple[tuple[int, int], ...]:
+    """(tensor of the template, end of what the row touches of it), a pair for each operand."""
+    operands = dict(row.operands)
+    return tuple((operands[role].tensor, operands[role].offset_bytes + end) for role, _, end in row.op.touch(row))
 
 
 def lives(program: Program, timeline: Timeline, core: int) -> tuple[Life, ...]:
@@ -313,7 +332,7 @@ def lives(program: Program, timeline: Timeline, core: int) -> tuple[Life, ...]:
     open_lives: dict[tuple[str, int], _OpenLife] = {}
     done: list[Life] = []
     for number in np.flatnonzero(timeline["core"] == core):
-        for ref, is_dst in _ub_accesses(rows, int(number)):
+        for ref, is_dst, reach in _ub_accesses(rows, int(number)):
             key = (ref.name, ref.address_bytes)
             pipe, call = int(timeline["pipe"][number]), int(timeline["call"][number])
             known = open_lives.get(key)
@@ -323,16 +342,20 @@ def lives(program: Program, timeline: Timeline, core: int) -> tuple[Life, ...]:
                     known.end = min(known.end, max(known.start, int(timeline["start"][number])))
                     done.append(known.life(core))
                 known = open_lives[key] = _OpenLife(ref, int(program.calls["tile"][call]))
-            known.see(int(timeline["start"][number]), int(timeline["end"][number]), pipe, call)
+            known.see(int(timeline["start"][number]), int(timeline["end"][number]), pipe, call, reach)
     done += [life.life(core) for life in open_lives.values()]
     return tuple(sorted(done, key=lambda life: (life.start, life.address_bytes)))
 
 
-def _ub_accesses(rows: Rows, number: int) -> Iterator[tuple[TensorRef, bool]]:
-    refs = rows.tensors(number)
-    for role, operand in rows.row(number).operands:
-        if refs[operand.tensor].buffer is Buffer.UB:
-            yield refs[operand.tensor], role == "dst"
+def _ub_accesses(rows: Rows, number: int) -> Iterator[tuple[TensorRef, bool, int]]:
+    """(allocation, whether it is written, bytes of it that count as in use) of each operand in UB."""
+    refs, row = rows.tensors(number), rows.row(number)
+    for role, operand in row.operands:
+        ref = refs[operand.tensor]
+        if ref.buffer is Buffer.UB:
+            is_taken = ref.name != FRAMEWORK_TMP
+            reach = ref.tensor_bytes if is_taken else max(end for t, end in rows.reaches(number) if t == operand.tensor)
+            yield ref, role == "dst", reach
 
 
 class _OpenLife:
@@ -345,9 +368,11 @@ class _OpenLife:
         self.end = -1
         self.pipe = -1
         self.call = -1
+        self.reach = 0
 
-    def see(self, start: int, end: int, pipe: int, call: int) -> None:
+    def see(self, start: int, end: int, pipe: int, call: int, reach: int) -> None:
         """Take one access in."""
+        self.reach = max(self.reach, reach)
         self.start = start if self.start < 0 else min(self.start, start)
         self.end = max(self.end, end)
         self.pipe, self.call = pipe, call
@@ -355,7 +380,7 @@ class _OpenLife:
     def life(self, core: int) -> Life:
         """The finished life."""
         ref = self.ref
-        return Life(core, ref.name, ref.position, ref.address_bytes, ref.tensor_bytes, self.start, self.end, self.tile)
+        return Life(core, ref.name, ref.position, ref.address_bytes, self.reach, self.start, self.end, self.tile)
 
 
 def _starts_anew(ref: TensorRef, known: _OpenLife, pipe: int, call: int, is_dst: bool) -> bool:

@@ -15,8 +15,7 @@ from ascendsim.machine import in_order, non_finite, schedule, stop_on_errors
 from ascendsim.memory import FRAMEWORK_TMP, Bytes, LocalTensor
 from ascendsim.op_host.softmax import (
     SoftMaxTiling,
-    get_soft_max_grad_max_tmp_size,
-    get_soft_max_grad_min_tmp_size,
+    fitting_tmp_size,
     soft_max_grad_tiling_func,
 )
 from ascendsim.op_kernel.softmax_grad import SoftMaxShapeInfo
@@ -209,10 +208,8 @@ def _tmp_length(device: Device, element: DType, shape: tuple[int, int], options:
             raise InputError(f"tmp_bytes='framework': the tensors take {at} B, no UB is left for the framework's temp")
         return left
     if tmp_bytes is None:
-        low = get_soft_max_grad_min_tmp_size(shape, element.bytes, options.is_front, device.npu_arch)
-        high = get_soft_max_grad_max_tmp_size(shape, element.bytes, options.is_front, device.npu_arch)
-        left = (device.ub.safe_bytes.value - at) // DATABLOCK_BYTES * DATABLOCK_BYTES
-        return max(low, min(high, left))
+        left = device.ub.safe_bytes.value - at
+        return fitting_tmp_size(shape, element.bytes, options.is_front, device.npu_arch, left)
     if not isinstance(tmp_bytes, int) or tmp_bytes <= 0:
         raise InputError(
             f'tmp_bytes={tmp_bytes!r}: must be positive, or "framework", or None for the maximum that fits'

@@ -74,19 +74,22 @@ def _vector(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dic
 
 
 def _passes(row: Row, tensors: tuple[TensorRef, ...], device: Device, cost: VectorCost, lanes: int) -> int:
-    """Repeats, each counted as often as its busiest bank group is accessed."""
+    """Repeats, each counted as often as its busiest bank group is accessed.
+
+    An operand without strides of its own (the eight elements that Brcb reads) lies in one datablock and meets nobody.
+    """
     repeats, each = _repeats(row, lanes)
     if cost.conflict == "none" or repeats == 0:
         return repeats * each
     groups = device.ub.bank_groups.value
     period = min(repeats * each, _LARGE_PERIOD * each)
     busiest = np.ones(period, np.int64)
-    sources = [role for role, _ in row.operands if role != "dst"]
+    strided = [role for role, _ in row.operands if f"{role}_blk_stride" in row.op.params]
+    sources = [role for role in strided if role != "dst"]
     reads = sources if cost.conflict == "two_source" else sources[:1]
-    blocks = _active_blocks(row, lanes)
-    for roles in (reads, ["dst"] if "dst_blk_stride" in row.op.params else []):
+    for roles in (reads, [role for role in strided if role == "dst"]):
         if roles:
-            hits = sum((_group_hits(row, role, tensors, blocks, period, each, groups) for role in roles), start=0)
+            hits = sum((_group_hits(row, role, tensors, lanes, period, each, groups) for role in roles), start=0)
             busiest = np.maximum(busiest, np.asarray(hits).max(axis=1))
     whole, rest = divmod(repeats * each, period)
     return int(busiest.sum()) * whole + int(busiest[:rest].sum())
@@ -101,25 +104,29 @@ def _repeats(row: Row, lanes: int) -> tuple[int, int]:
     return repeats_of(row, lanes), 1
 
 
-def _active_blocks(row: Row, lanes: int) -> NDArray[np.int64]:
-    """Datablocks of a pass that have an active lane; a partial last repeat in counter mode counts as whole."""
+def _active_blocks(row: Row, lanes: int, element_bytes: int) -> NDArray[np.int64]:
+    """Datablocks of an operand that a pass touches: fewer than eight where the other side's elements are wider.
+
+    Those without an active lane are left out; a partial last repeat in counter mode counts as whole.
+    """
+    per_block = DATABLOCK_BYTES // element_bytes
     if row.mask_mode is MaskMode.COUNTER or not row.op.uses_mask:
-        return np.arange(DATABLOCKS_PER_REPEAT)
-    per_block = lanes // DATABLOCKS_PER_REPEAT
+        return np.arange(lanes // per_block)
     return np.unique(active_lanes(row.mask_hi, row.mask_lo, lanes) // per_block)
 
 
 def _group_hits(
-    row: Row, role: str, tensors: tuple[TensorRef, ...], blocks: NDArray[np.int64], period: int, each: int, groups: int
+    row: Row, role: str, tensors: tuple[TensorRef, ...], lanes: int, period: int, each: int, groups: int
 ) -> NDArray[np.int64]:
     """How often each pass accesses each bank group through one operand: [period, groups]."""
     operand = dict(row.operands)[role]
     base = (tensors[operand.tensor].address_bytes + operand.offset_bytes) // DATABLOCK_BYTES
     passes = np.arange(period)
+    blocks = _active_blocks(row, lanes, operand.dtype.bytes)
     block = passes[:, None] % each * DATABLOCKS_PER_REPEAT + blocks
     at = base + passes[:, None] // each * row.param(f"{role}_rep_stride") + block * row.param(f"{role}_blk_stride")
     group = at % groups
-    if row.param(f"{role}_blk_stride") == 0:  # one block, read once for all eight lanes of blocks
+    if row.param(f"{role}_blk_stride") == 0:  # the same block eight times: read once
         group = group[:, :1]
     hits = np.zeros((period, groups), np.int64)
     np.add.at(hits, (np.repeat(passes, group.shape[1]), group.reshape(-1)), 1)
@@ -127,6 +134,7 @@ def _group_hits(
 
 
 def _burst(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
+    """Bursts of datablocks that follow one another: a pass of up to eight of them never meets a bank group twice."""
     del tensors, order
     cost = vector_cost(row, device)
     count, length, _, _ = burst_geometry(row)

@@ -40,6 +40,12 @@ class IntNumber(Number):
     value: int = Field(ge=0)
 
 
+class PositiveNumber(IntNumber):
+    """A whole number of cycles that cannot be none."""
+
+    value: int = Field(ge=1)
+
+
 class Capability(_Model):
     """Whether the hardware or its library can do something."""
 
@@ -130,7 +136,8 @@ class Scalar(_Model):
     dispatch_cycles: IntNumber
     mask_cycles: IntNumber
     get_value_cycles: IntNumber
-    set_flag_cycles: IntNumber
+    set_flag_cycles: PositiveNumber
+    """At least 1, as the contract of the engines asks."""
     wait_flag_cycles: IntNumber
     barrier_cycles: IntNumber
     barrier_all_cycles: IntNumber

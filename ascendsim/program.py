@@ -181,6 +181,7 @@ class Program:
     def digest(self) -> str:
         """SHA-256 over everything a result depends on; the same scenario gives the same digest everywhere."""
         h = hashlib.sha256(f"{self.soc} {self.block_dim} {self.gm} {self.ques} {self.lines} {self.steps}".encode())
+        h.update(str(self.ub_high_water_bytes).encode())
         for template in self.templates:
             h.update(template.digest.encode())
         for name in sorted(self.calls):

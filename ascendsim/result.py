@@ -74,9 +74,13 @@ class RunResult:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over device and program: what the timeline is a function of."""
+        """SHA-256 over device, program and how L2 is modelled: what the timeline is a function of.
+
+        The engine is not in it, because all engines give one timeline; the data are not, because no time depends on it.
+        """
         h = hashlib.sha256(self.device.model_dump_json(by_alias=True).encode())
         h.update(self.program.digest.encode())
+        h.update(str(self.scenario.get("machine", {}).get("l2", "model")).encode())
         return h.hexdigest()
 
     @property

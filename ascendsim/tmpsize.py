@@ -13,6 +13,7 @@ from ascendsim.op_host.softmax import (
     SOFTMAX_GRAD_ARCHS,
     SoftMaxTiling,
     cann_outcome_tmp_size,
+    fitting_tmp_size,
     get_soft_max_grad_max_tmp_size,
     get_soft_max_grad_min_tmp_size,
     soft_max_grad_tiling_func,
@@ -95,7 +96,7 @@ def softmax_grad_tmp_size(
     left = None if device is None else device.ub.safe_bytes.value - tensors
     sizes = {"min": low, "max": high}
     if left is not None and left >= low:
-        sizes["fits"] = min(high, left // DATABLOCK_BYTES * DATABLOCK_BYTES)
+        sizes["fits"] = fitting_tmp_size(shape, element.bytes, is_front, npu_arch, left)
     return TmpSize(
         shape=tuple(shape),
         dtype=element.name,

@@ -84,6 +84,81 @@ def test_destination_blocks_in_one_bank_group(blk, factor):
     assert _cycles(kernel) == 2 + 15 + 4 * factor
 
 
+@pytest.mark.parametrize(("lanes", "blk", "factor"), [(8, 16, 1), (32, 16, 4), (33, 16, 5), (32, 8, 2), (64, 16, 8)])
+def test_only_blocks_with_an_active_lane_meet(lanes, blk, factor):
+    from ascendsim.isa.move import CopyRepeatParams
+
+    def kernel(asc_):
+        asc_.copy(_local(0, 40000), _local(0x28000, 512), lanes, 4, CopyRepeatParams(blk, 1, 1, 8))
+
+    assert _cycles(kernel) == 2 + 15 + 4 * factor
+
+
+@pytest.mark.parametrize(("blk", "factor"), [(0, 1), (1, 1), (4, 2), (8, 4), (16, 8), (17, 1)])
+def test_destination_blocks_of_brcb_and_duplicate(blk, factor):
+    """Brcb with destination block stride 16 puts all 8 blocks into one group (asc-devkit, bank conflict page)."""
+    from ascendsim.isa.move import BrcbRepeatParams
+
+    def brcb(asc_):
+        asc_.brcb(_local(0, 40000), _local(0x2A000, 256), 32, BrcbRepeatParams(blk, 1))
+
+    def duplicate(asc_):
+        asc_.duplicate(_local(0, 40000), 1.0, 64, 32, blk, 1)
+
+    assert _cycles(brcb) == 2 + 15 + 32 * factor
+    if blk:  # Brcb takes a stride of 0 as 1
+        assert _cycles(duplicate) == 2 + 19 + 32 * factor
+
+
+def test_a_burst_inside_ub_is_contiguous_and_meets_nobody():
+    """17 bursts of 8 datablocks, 16 apart at both ends: a pass each."""
+    from ascendsim.isa.move import DataCopyParams
+
+    def kernel(asc_):
+        asc_.data_copy(_local(0x10000, 8192), _local(0, 8192), DataCopyParams(17, 8, 8, 8))
+
+    assert _cycles(kernel) == 1 + 14 + 17
+
+
+@pytest.mark.parametrize(
+    ("src", "dst", "per_repeat"),
+    [
+        ((HALF, 1), (FLOAT, 1), 1),
+        ((HALF, 4), (FLOAT, 1), 1),  # groups 0, 4, 8, 12
+        ((HALF, 8), (FLOAT, 1), 2),
+        ((HALF, 16), (FLOAT, 1), 4),
+        ((HALF, 1), (FLOAT, 16), 8),
+        ((FLOAT, 1), (HALF, 4), 0.5),
+        ((FLOAT, 1), (HALF, 8), 1),
+        ((FLOAT, 1), (HALF, 16), 2),
+        ((FLOAT, 16), (HALF, 1), 4),
+    ],
+)
+def test_the_narrow_side_of_a_cast_has_four_blocks(src, dst, per_repeat):
+    from ascendsim.isa.forms import UnaryRepeatParams
+
+    mode = asc.RoundMode.CAST_NONE
+
+    def kernel(asc_):
+        operands = _local(0, 8192, dst[0]), _local(0x10000, 8192, src[0])
+        asc_.cast(*operands, mode, 64, 64, UnaryRepeatParams(dst[1], src[1], 8, 8))
+
+    assert _cycles(kernel) == 2 + 27 + 64 * per_repeat
+
+
+@pytest.mark.parametrize(("src1_rep", "cycles"), [(1, 64 + 8 * 4), (8, 64)])
+def test_a_block_with_stride_0_is_read_once_a_repeat(src1_rep, cycles):
+    """The vendor's broadcast example: a block that walks on meets the other source in half of the repeats (it measures
+    0.67 more a repeat, the rule gives 0.5); one that alternates between groups that src0 does not read meets nobody."""
+    from ascendsim.isa.forms import BinaryRepeatParams
+
+    def kernel(asc_):
+        strides = BinaryRepeatParams(1, 1, 0, 8, 8, src1_rep)
+        asc_.add(_local(0x20000, 4096), _local(0x10100, 4096), _local(0, 4096), 64, 64, strides)
+
+    assert _cycles(kernel) == 2 + 24 + cycles
+
+
 def _load(length, times=1):
     gm = place_in_gm([("x", FLOAT, (times * length // 4,))])
 

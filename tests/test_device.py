@@ -4,6 +4,7 @@ import tomllib
 from importlib import resources
 
 import pytest
+from pydantic import ValidationError
 
 import ascendsim as asc
 from ascendsim import device as devices
@@ -77,6 +78,18 @@ def test_an_unknown_key_is_refused_with_its_path(monkeypatch):
     load_device.cache_clear()
 
 
+def test_a_flag_takes_a_cycle_to_set():
+    """The contract of the engines: a flag never rises in the cycle in which its set starts."""
+    raw = load_device("Ascend910B1").model_dump(by_alias=True, mode="json")
+    raw["scalar"]["wait_flag_cycles"]["value"] = 0
+    Device.model_validate(raw)
+    raw["scalar"]["set_flag_cycles"]["value"] = 0
+    with pytest.raises(ValidationError) as caught:
+        Device.model_validate(raw)
+    wanted = "scalar.set_flag_cycles.value: Input should be greater than or equal to 1"
+    assert describe_validation(caught.value) == wanted
+
+
 def test_names_are_found_whatever_their_case():
     assert load_device("ascend910b1").name == "Ascend910B1"
 
@@ -143,8 +156,6 @@ def test_uncertain_numbers_are_listed():
 def test_validation_text():
     raw = load_device("Ascend910B1").model_dump(by_alias=True, mode="json")
     raw["cores"]["aiv"]["value"] = -1
-    from pydantic import ValidationError
-
     with pytest.raises(ValidationError) as caught:
         Device.model_validate(raw)
     assert describe_validation(caught.value) == "cores.aiv.value: Input should be greater than or equal to 0"

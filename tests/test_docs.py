@@ -42,6 +42,50 @@ def test_kernels_of_the_guide_are_the_shipped_ones(name):
     assert (ROOT / "scenarios" / f"{name}.py").read_text() in blocks
 
 
+NEW_INSTRUCTION = """
+import sys
+import numpy as np
+from ascendsim.device import load_device
+from ascendsim.dtypes import INT32
+from ascendsim.errors import DeviceError
+from ascendsim.execute import execute
+from ascendsim.isa import vector
+from ascendsim.machine import schedule
+from ascendsim.memory import Bytes, LocalTensor
+from ascendsim.record import AiCore, record
+from ascendsim.terms import TPosition
+
+names = dict(vars(vector))
+exec(sys.stdin.read(), names)
+AiCore.max = names["max"]
+device = load_device("Ascend910B1")
+dst, a, b = (LocalTensor(n, TPosition.VECCALC, INT32, i * 32, 32) for i, n in enumerate(("dst", "a", "b")))
+ub = Bytes(device.ub_bytes)
+for tensor, values in ((a, range(-3, 5)), (b, [0, 9] * 4)):
+    ub.content[tensor.start_bytes : tensor.start_bytes + 32] = np.array(list(values), np.int32).view(np.uint8)
+    ub.written[tensor.start_bytes : tensor.start_bytes + 32] = True
+program = record(lambda asc: asc.max(dst, a, b, 8), device, 1, (), ()).program
+assert execute(program, device, (), ub=ub).findings == ()
+print(ub.content[:32].view(np.int32).tolist())
+try:
+    schedule(program, device)
+except DeviceError as error:
+    print(error)
+"""
+
+
+def test_the_instruction_of_the_guide_works():
+    """In a process of its own: an instruction stays in the table."""
+    (example,) = _blocks((ROOT / "docs/adding-an-instruction.md").read_text(), "python")
+    done = subprocess.run(
+        [sys.executable, "-c", NEW_INSTRUCTION], input=example, capture_output=True, text=True, check=False
+    )
+    values, cost = done.stdout.splitlines() or [done.stderr, ""]
+    assert values == str([0, 9, 0, 9, 1, 9, 3, 9])
+    assert "has no cost for Max" in cost
+    assert "table vector.Max has nothing" in cost
+
+
 def test_the_vector_add_is_about_20_lines():
     source = (ROOT / "scenarios/vector_add.py").read_text()
     body = source[source.index("def main") : source.index("def reference")]

@@ -17,8 +17,9 @@ nothing. The next row may start when occupancy ends; the row is *complete* after
 **Flags** are one bit, and each core has its own. Flags and barriers have no start-up and no drain; a held row
 starts when it is ready, not when it is released. SET_FLAG occupies its pipe for `occupancy` and raises the flag
 when that is over and all earlier rows of the pipe are complete; it is complete then, and the pipe goes on
-meanwhile. WAIT_FLAG holds its pipe until the flag is up, clears it, and ends `occupancy` later. Raising a raised
-flag changes nothing (the hardware leaves it undefined).
+meanwhile. Its `occupancy` is at least 1, so that a flag never rises in the cycle in which its set starts, and what
+raises flags in a cycle was under way before anything clears one in it. WAIT_FLAG holds its pipe until the flag is up,
+clears it, and ends `occupancy` later. Raising a raised flag changes nothing (the hardware leaves it undefined).
 
 **Barriers.** BARRIER holds its pipe until all earlier rows of the pipe are complete, and ends `occupancy` later. On
 S it holds the scalar unit until all pipes of the core are empty and complete.
@@ -133,6 +134,9 @@ class TemplateSchedule:
     def __post_init__(self) -> None:
         if set(self.columns) != set(SCHEDULE_COLUMNS):
             raise ValueError(f"schedule columns are {sorted(self.columns)}, want {sorted(SCHEDULE_COLUMNS)}")
+        sets = self.columns["kind"] == Kind.SET_FLAG
+        if (self.columns["occupancy"][sets] < 1).any():
+            raise ValueError("the occupancy of a SET_FLAG is at least 1")
 
     def __len__(self) -> int:
         return len(self.columns["kind"])

@@ -584,6 +584,24 @@ def get_soft_max_grad_min_tmp_size(shape: Sequence[int], data_type_size: int, is
     return _bytes_or_raise(_call(_MIN, shape, data_type_size, is_front), npu_arch)
 
 
+def fitting_tmp_size(shape: Sequence[int], data_type_size: int, is_front: bool, npu_arch: int, left_bytes: int) -> int:
+    """Return the largest temp that the call can use and that `left_bytes` of UB hold, but at least the minimum.
+
+    Args:
+        shape: [..., k] of grad and src as they lie in UB.
+        data_type_size: bytes of an element.
+        is_front: only the row sums.
+        npu_arch: architecture number such as 2201.
+        left_bytes: what the tensors leave of UB; may be negative.
+
+    Raises:
+        SoftMaxInputError: as get_soft_max_grad_min_tmp_size.
+    """
+    low = get_soft_max_grad_min_tmp_size(shape, data_type_size, is_front, npu_arch)
+    high = get_soft_max_grad_max_tmp_size(shape, data_type_size, is_front, npu_arch)
+    return max(low, min(high, left_bytes // DATABLOCK_BYTES * DATABLOCK_BYTES))
+
+
 def _bytes_or_raise(call: _Call, npu_arch: int) -> int:
     outcome = _tmp_size(call, npu_arch, is_reuse_source=False)
     if outcome.is_error or outcome.returned_bytes is None:

@@ -8,7 +8,7 @@ from ascendsim.dtypes import DType
 from ascendsim.errors import InputError
 from ascendsim.op_host.softmax import (
     SoftMaxTiling,
-    get_soft_max_grad_max_tmp_size,
+    fitting_tmp_size,
     get_soft_max_grad_min_tmp_size,
     soft_max_grad_tiling_func,
 )
@@ -109,10 +109,15 @@ def operator_tiling(
 
 def queue_bytes(tile_shape: tuple[int, int], dtype: DType, is_front: bool, nums: tuple[int, int, int]) -> int:
     """UB bytes of the operator's queues."""
+    tile, out = buffer_bytes(tile_shape, dtype, is_front)
+    return (nums[0] + nums[1]) * tile + nums[2] * out
+
+
+def buffer_bytes(tile_shape: tuple[int, int], dtype: DType, is_front: bool) -> tuple[int, int]:
+    """UB bytes of one buffer of the input queues, and of the output queue."""
     rows, k = tile_shape
     tile = align_up(rows * k * dtype.bytes, DATABLOCK_BYTES)
-    out = rows * DATABLOCK_BYTES if is_front else tile
-    return (nums[0] + nums[1]) * tile + nums[2] * out
+    return tile, rows * DATABLOCK_BYTES if is_front else tile
 
 
 def _temp_bytes(
@@ -120,12 +125,10 @@ def _temp_bytes(
 ) -> int:
     if wanted == "framework":
         return 0
-    low = get_soft_max_grad_min_tmp_size(tile_shape, dtype.bytes, is_front, device.npu_arch)
     if wanted == "min":
-        return low
+        return get_soft_max_grad_min_tmp_size(tile_shape, dtype.bytes, is_front, device.npu_arch)
     if wanted == "max":
-        high = get_soft_max_grad_max_tmp_size(tile_shape, dtype.bytes, is_front, device.npu_arch)
-        return max(low, min(high, left // DATABLOCK_BYTES * DATABLOCK_BYTES))
+        return fitting_tmp_size(tile_shape, dtype.bytes, is_front, device.npu_arch, left)
     if wanted <= 0:
         raise InputError(f'tiling.tmp_bytes = {wanted}: must be positive, or "min", "max", "framework"')
     return int(wanted)

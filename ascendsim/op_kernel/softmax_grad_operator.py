@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from ascendsim.memory import GlobalTensor
-from ascendsim.op_host.softmax_grad_operator import SoftmaxGradOperatorTiling, rows_of_core
+from ascendsim.op_host.softmax_grad_operator import SoftmaxGradOperatorTiling, buffer_bytes, rows_of_core
 from ascendsim.op_kernel.softmax_grad import SoftMaxShapeInfo, softmax_grad
 from ascendsim.record import AiCore, tile
-from ascendsim.terms import DATABLOCK_BYTES, TPosition
+from ascendsim.terms import TPosition
 from ascendsim.tpipe import TBuf, TQue
 
 
@@ -47,8 +47,7 @@ def softmax_grad_operator(
 
 def _init_queues(asc: AiCore, src: GlobalTensor, t: SoftmaxGradOperatorTiling) -> Queues:
     pipe = asc.t_pipe()
-    tile_bytes = t.tile_m * t.k * src.dtype.bytes
-    out_bytes = t.tile_m * DATABLOCK_BYTES if t.is_front else tile_bytes
+    tile_bytes, out_bytes = buffer_bytes((t.tile_m, t.k), src.dtype, t.is_front)
     in_grad = asc.t_que(TPosition.VECIN, 1 + t.look_ahead, "in_grad")
     in_p = asc.t_que(TPosition.VECIN, 1 + t.look_ahead, "in_p")
     out = asc.t_que(TPosition.VECOUT, 1, "out")

@@ -25,6 +25,8 @@ from ascendsim.terms import HardEvent, Pipe
 PIPES = (Pipe.V, Pipe.MTE2, Pipe.MTE3)
 TILE_ID = EVENT_IDS - 1
 BRIEF = st.integers(0, 2)
+SET = st.integers(1, 2)
+"""Occupancy of a SET_FLAG: the contract asks for at least 1."""
 BASES = (0, 448)
 SMALL_L2 = L2Info("model", 512, 64, 256)
 CAPACITY = (3.7, 4.3)
@@ -130,7 +132,7 @@ def set_one(draw, script: Script) -> list[Fields]:
         return []
     script.used[event] += 1
     script.waits.append(wait_flag(event, event_id, draw(BRIEF), buffer=draw(st.booleans())))
-    return [set_flag(event, event_id, draw(BRIEF))]
+    return [set_flag(event, event_id, draw(SET))]
 
 
 def wait_one(draw, script: Script) -> list[Fields]:

@@ -228,6 +228,24 @@ def test_a_set_is_over_before_a_wait_of_the_same_cycle_clears_the_flag(schedule)
         one_core(schedule, *rows)
 
 
+def test_a_set_of_no_cycles_is_refused():
+    """It could raise a flag in the cycle in which the flag was cleared, and after that."""
+    with pytest.raises(ValueError, match=r"^the occupancy of a SET_FLAG is at least 1$"):
+        program((0, [v(0), set_flag(HardEvent.V_MTE2, occupancy=0)]))
+    program((0, [set_flag(HardEvent.V_MTE2, occupancy=1), wait_flag(HardEvent.V_MTE2, occupancy=0)]))
+
+
+@pytest.mark.parametrize("turns", [1, 2, 5])
+def test_a_flag_used_again_at_once(schedule, turns):
+    """Waits and dispatches of no cycles: every turn of one id takes the cycle of its set."""
+    turn = [set_flag(HardEvent.MTE3_V), wait_flag(HardEvent.MTE3_V, occupancy=0), set_flag(HardEvent.V_MTE3)]
+    t = one_core(schedule, *[*turn, wait_flag(HardEvent.V_MTE3, occupancy=0)] * turns, dispatch=0)
+    assert t.makespan_cycles == 2 * turns
+    assert t["occupied"].tolist() == [
+        cycle for n in range(turns) for cycle in (2 * n + 1, 2 * n + 1, 2 * n + 2, 2 * n + 2)
+    ]
+
+
 # --- Dispatch and queues
 
 
