@@ -4,7 +4,9 @@ NumPy's formats have no bfloat16: its bits are stored as uint16, and an .npz say
 """
 
 import io
+import pickletools
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,17 @@ from ascendsim.errors import InputError
 
 Array = NDArray[Any]
 _FIXED_TIME = (1980, 1, 1, 0, 0, 0)
+_NPY_START = b"\x93NUMPY"
+_ZIP_START = b"PK"
+_PICKLED = (
+    "holds pickled Python objects, which are not loaded because they can run code; "
+    "save plain numeric arrays with numpy.save(..., allow_pickle=False)"
+)
+_UNREADABLE = (
+    ValueError, TypeError, KeyError, OSError, EOFError, MemoryError, OverflowError, NotImplementedError, RuntimeError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What NumPy and zipfile raise for a file that is not what its name says, is cut off, or is damaged."""
 
 
 def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
@@ -61,22 +74,65 @@ def load_npz(path: Path) -> dict[str, Array]:
     Raises:
         InputError: not there, not an .npz, or with pickled objects inside.
     """
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            return restored({name: archive[name] for name in archive.files})
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path}: {_why_unreadable(error)}") from None
+        return _read_npz(path)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _read_npz(path: Path) -> dict[str, Array]:
+    """Return all arrays of an .npz; messages do not name the file."""
+    _check_start(path, _ZIP_START)
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            return restored({name: _array(archive[name], name) for name in archive.files})
+    except _UNREADABLE as error:
+        raise InputError(_why_unreadable(error)) from None
+
+
+def _array(found: object, name: str) -> Array:
+    if not isinstance(found, np.ndarray):
+        raise InputError(f"entry {name!r} is no NumPy array; save arrays with numpy.savez")
+    return found
+
+
+def _check_start(path: Path, start: bytes) -> None:
+    """Refuse a file that does not begin as its name promises."""
+    kinds = {_NPY_START: ".npy", _ZIP_START: ".npz"}
+    try:
+        with path.open("rb") as file:
+            found = file.read(len(_NPY_START))
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}") from None
+    if found.startswith(start):
+        return
+    if not found:
+        raise InputError("cannot be read as a NumPy file: it is empty; save the array again")
+    for other, kind in kinds.items():
+        if found.startswith(other):
+            raise InputError(f"holds {kind} data, but its name says {kinds[start]}; rename it to {kind}")
+    if _is_pickle(path):
+        raise InputError(_PICKLED)
+    raise InputError("cannot be read as a NumPy file: it does not begin like one; save the array with numpy.save")
+
+
+def _is_pickle(path: Path) -> bool:
+    """Whether a file is a pickle from end to end. Looks at it only; nothing in it is run."""
+    try:
+        with path.open("rb") as file:
+            for _ in pickletools.genops(file):
+                pass
+            return file.read(1) == b""
+    except (ValueError, OSError, EOFError, IndexError):
+        return False
 
 
 def _why_unreadable(error: Exception) -> str:
-    if "pickle" in str(error).lower():
-        return (
-            "holds pickled Python objects, which are not loaded because they can run code; "
-            "save plain numeric arrays with numpy.save(..., allow_pickle=False)"
-        )
-    return f"cannot be read as a NumPy file ({error})"
+    if "allow_pickle" in str(error):  # only object arrays come here: what does not begin like a NumPy file is refused
+        return _PICKLED
+    return f"cannot be read as a NumPy file: it is cut off or damaged ({type(error).__name__}: {error}); save it again"
 
 
 def load_array(path: Path, key: str | None, want: DType, shape: tuple[int, ...], where: str) -> Array:
@@ -116,13 +172,22 @@ def load_array(path: Path, key: str | None, want: DType, shape: tuple[int, ...],
 
 def _load_npy(path: Path, where: str) -> Array:
     try:
-        return np.asarray(np.load(path, allow_pickle=False))
-    except (ValueError, OSError, EOFError) as error:
+        _check_start(path, _NPY_START)
+        with path.open("rb") as file:
+            return np.asarray(np.load(file, allow_pickle=False))
+    except InputError as error:
+        raise InputError(f"{where}: file {path} {error}") from None
+    except _UNREADABLE as error:
         raise InputError(f"{where}: file {path} {_why_unreadable(error)}") from None
 
 
 def _npz_entry(path: Path, key: str | None, where: str) -> Array:
-    arrays = load_npz(path)
+    try:
+        arrays = _read_npz(path)
+    except InputError as error:
+        raise InputError(f"{where}: file {path} {error}") from None
+    if not arrays:
+        raise InputError(f"{where}: file {path} holds no arrays; save some with numpy.savez")
     if key is None and len(arrays) == 1:
         return next(iter(arrays.values()))
     if key not in arrays:
@@ -132,7 +197,10 @@ def _npz_entry(path: Path, key: str | None, where: str) -> Array:
 
 
 def _load_bin(path: Path, want: DType, shape: tuple[int, ...], where: str) -> Array:
-    raw = path.read_bytes()
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{where}: file {path} cannot be read: {error.strerror}") from None
     count = int(np.prod(shape, dtype=np.int64))
     if len(raw) != count * want.bytes:
         raise InputError(f"{where}: file {path} has {len(raw)} bytes, {want} {list(shape)} needs {count * want.bytes}")

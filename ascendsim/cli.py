@@ -94,7 +94,7 @@ def run(
     loaded = load_scenario(scenario, parse_changes(changes))
     target = folder or Path("out") / loaded.name
     check_folder(target)
-    with _progress() as progress:
+    with _rejection_as_json(as_json), _progress() as progress:
         result = run_scenario(loaded, engine, despite_findings=despite_findings, progress=progress)
         files = write_run(result, target, time=unit, progress=progress)
     if as_json:
@@ -112,7 +112,8 @@ def check(scenario: Scenario, changes: Changes = None, as_json: AsJson = False) 
     from ascendsim.machine import check as check_scenario
     from ascendsim.report import finding_text
 
-    findings = check_scenario(scenario, set=parse_changes(changes))
+    with _rejection_as_json(as_json):
+        findings = check_scenario(scenario, set=parse_changes(changes))
     if as_json:
         _print_json({"findings": [f.to_dict() for f in findings]})
     else:
@@ -242,6 +243,18 @@ def _print_json(value: object) -> None:
     sys.stdout.write(json.dumps(value, indent=1) + "\n")
 
 
+@contextmanager
+def _rejection_as_json(as_json: bool) -> Iterator[None]:
+    """With --json, print the findings that end a command as its one object, like `check --json` does."""
+    try:
+        yield
+    except Rejected as error:
+        if not as_json:
+            raise
+        _print_json({"findings": [f.to_dict() for f in error.findings]})
+        raise typer.Exit(Exit.FINDINGS) from None
+
+
 class _LazyBar:
     """A progress bar that appears when something takes longer than a second."""
 
@@ -296,6 +309,9 @@ def main() -> None:
         sys.exit(Exit.DEADLOCK)
     except AscendSimError as error:
         err.print(f"error: {error}", markup=False, soft_wrap=True)
+        sys.exit(Exit.INPUT)
+    except MemoryError:
+        err.print("error: this computer has too little memory for the scenario; make its tensors smaller", markup=False)
         sys.exit(Exit.INPUT)
     except _Interrupted:
         err.print("interrupted")

@@ -20,8 +20,17 @@ def make_fill(spec: TensorSpec, where: str) -> Array:
     values with deviation `scale`. arange: 0, 1, 2, ... times `scale`. constant: `value`.
 
     Raises:
-        InputError: the spec has no fill.
+        InputError: the spec has no fill, or its array is larger than this computer's memory.
     """
+    try:
+        return _filled(spec, where)
+    except MemoryError:
+        raise InputError(
+            f"{where}.shape = {spec.shape}: this computer has too little memory for that many elements; make it smaller"
+        ) from None
+
+
+def _filled(spec: TensorSpec, where: str) -> Array:
     shape = tuple(spec.shape)
     random = np.random.RandomState(spec.seed)
     match spec.fill:

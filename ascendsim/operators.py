@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT, HALF, DType
@@ -31,6 +31,13 @@ class SoftmaxGradTiling(BaseModel):
     is_front: bool = False
     ori_k: int | None = None
 
+    @field_validator("tmp_bytes", mode="before")
+    @classmethod
+    def _number_or_word(cls, value: object) -> object:
+        if isinstance(value, bool) or not (isinstance(value, int) or value in ("min", "max", "framework")):
+            raise ValueError(f'{value!r}: must be a number of bytes, or "min", "max", "framework"')
+        return value
+
 
 @dataclass(frozen=True, slots=True)
 class Reference:
@@ -46,6 +53,8 @@ class Operator:
 
     name: str
     tensors: tuple[str, ...]
+    outputs: tuple[str, ...]
+    """Those of its tensors that it writes."""
     queues: Mapping[str, int]
     """Its queues, with the default number of buffers."""
     tiling_model: type[BaseModel]
@@ -103,6 +112,7 @@ OPERATORS = {
     "softmax_grad": Operator(
         name="softmax_grad",
         tensors=("grad", "src", "dst"),
+        outputs=("dst",),
         queues={"in_grad": 2, "in_p": 2, "out": 2},
         tiling_model=SoftmaxGradTiling,
         kernel=softmax_grad_operator,

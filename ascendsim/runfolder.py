@@ -21,12 +21,16 @@ from ascendsim.result import Expectation, RunResult
 
 SCHEMA = 1
 RUN_FILE = "run.json"
+UNFINISHED = ".unfinished"
+"""Stands in a run's folder while it is written, so that one that was broken off is known and can be written again."""
 
 
 def write_run(
     result: RunResult, folder: str | Path, *, time: Literal["us", "cycle"] = "us", progress: Progress = silent
 ) -> tuple[Path, ...]:
-    """Write a run into a folder and return the files. All are made before the first is written; run.json comes last.
+    """Write a run into a folder and return the files. All are made before the first is written.
+
+    An old run.json goes first and the new one comes last: a folder that has one holds one whole run.
 
     Raises:
         InputError: the folder cannot be used.
@@ -36,8 +40,11 @@ def write_run(
     contents = _contents(result, target, time, progress)
     try:
         target.mkdir(parents=True, exist_ok=True)
+        (target / UNFINISHED).touch()
+        (target / RUN_FILE).unlink(missing_ok=True)
         for name, content in contents.items():
             write_whole(target / name, content)
+        (target / UNFINISHED).unlink()
     except OSError as error:
         raise InputError(f"--out {target}: cannot write: {error.strerror}") from None
     return tuple(target / name for name in contents)
@@ -45,9 +52,14 @@ def write_run(
 
 def check_folder(target: Path) -> None:
     """Raise InputError unless a run may be written there: a new or empty folder, or one that holds a run."""
-    if target.is_dir() and any(target.iterdir()) and not (target / RUN_FILE).is_file():
+    try:
+        names = {path.name for path in target.iterdir()} if target.is_dir() else set()
+        is_file = target.exists() and not target.is_dir()
+    except OSError as error:
+        raise InputError(f"--out {target}: cannot be used: {error.strerror}") from None
+    if names and not names & {RUN_FILE, UNFINISHED}:
         raise InputError(f"--out {target}: the folder holds other files and no run; choose a new or empty one")
-    if target.exists() and not target.is_dir():
+    if is_file:
         raise InputError(f"--out {target}: is a file; name a folder")
 
 
@@ -71,8 +83,10 @@ def _contents(result: RunResult, target: Path, time: Literal["us", "cycle"], pro
         "outputs.npz": lambda: npz_bytes(storable(result.outputs)),
         "findings.json": lambda: _json([f.to_dict() for f in result.findings]),
         "scenario.toml": lambda: tomli_w.dumps(_relocated(result, target)).encode(),
-        "run.npz": lambda: npz_bytes(to_arrays(result.program) | _timeline_arrays(result.timeline)),
-        RUN_FILE: lambda: _json(_record_of(result)),
+        "run.npz": lambda: npz_bytes(
+            to_arrays(result.program) | _timeline_arrays(result.timeline) | _log_arrays(result.log)
+        ),
+        RUN_FILE: lambda: _json(_record_of(result, target)),
     }
     contents = {}
     for done, (name, make) in enumerate(makers.items()):
@@ -88,6 +102,11 @@ def _json(value: object) -> bytes:
 
 def _timeline_arrays(timeline: Timeline) -> dict[str, np.ndarray[Any, Any]]:
     return {f"timeline.{name}": timeline[name] for name in TIMELINE_COLUMNS}
+
+
+def _log_arrays(log: tuple[dict[str, str], ...]) -> dict[str, np.ndarray[Any, Any]]:
+    """The instruction log as JSON text; nothing where the program tells it all."""
+    return {"log": np.frombuffer(json.dumps(log).encode(), np.uint8)} if log else {}
 
 
 def _relocated(result: RunResult, target: Path) -> dict[str, Any]:
@@ -108,14 +127,14 @@ def _from(target: Path, path: Path) -> str:
     return Path(os.path.relpath(path, target)).as_posix()
 
 
-def _record_of(result: RunResult) -> dict[str, Any]:
+def _record_of(result: RunResult, target: Path) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "ascendsim": __version__,
         "summary": result.summary(),
         "findings": [f.to_dict() for f in result.findings],
         "expectations": [[e.what, e.wanted, e.got, e.met] for e in result.expectations],
-        "scenario": dict(result.scenario),
+        "scenario": _relocated(result, target),
         "device": json.loads(result.device.model_dump_json(by_alias=True)),
     }
 
@@ -124,21 +143,39 @@ def load_run(folder: str | Path) -> RunResult:
     """Read a run folder back.
 
     Raises:
-        InputError: no run there, a damaged one, or one of a newer version.
+        InputError: no run there, a damaged one, files of two runs, or one of a newer version.
     """
     place = Path(folder)
     record = _read_record(place)
-    arrays = load_npz(place / "run.npz")
+    arrays, outputs = load_npz(place / "run.npz"), load_npz(place / "outputs.npz")
     try:
-        return _result_of(record, arrays, load_npz(place / "outputs.npz"))
-    except (KeyError, ValueError, TypeError, IndexError) as error:
+        result = _result_of(record, arrays, outputs, place)
+        _check_whole(record, result, place)
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
         raise InputError(
             f"{place}: the run is damaged ({type(error).__name__}: {error}); run the scenario again"
         ) from None
+    return result
+
+
+def _check_whole(record: Mapping[str, Any], result: RunResult, place: Path) -> None:
+    """Refuse a folder whose run.json and run.npz come from two runs."""
+    found_values: dict[str, object] = {"makespan_cycles": result.makespan_cycles}
+    if record["ascendsim"] == __version__:  # another version may count other things into its digest
+        found_values["digest"] = result.digest
+    for key, found in found_values.items():
+        stored = record["summary"][key]
+        if stored != found:
+            raise InputError(
+                f"{place}: {RUN_FILE} and run.npz are of two different runs: summary.{key} in {RUN_FILE} is {stored}, "
+                f"run.npz gives {found}; run the scenario again"
+            )
 
 
 def _read_record(place: Path) -> dict[str, Any]:
     file = place / RUN_FILE
+    if not file.is_file() and (place / UNFINISHED).is_file():
+        raise InputError(f"{place}: writing this run was broken off ({RUN_FILE} is missing); run the scenario again")
     if not file.is_file():
         raise InputError(
             f"{place}: no run there ({RUN_FILE} is missing); make one with ascendsim run SCENARIO --out {place}"
@@ -146,8 +183,12 @@ def _read_record(place: Path) -> dict[str, Any]:
     try:
         record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         schema = record["schema"]
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{file}: not a run file; run the scenario again") from None
+    if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
+        raise InputError(f"{file}: schema = {schema!r}; this version reads schema {SCHEMA}; run the scenario again")
     if schema > SCHEMA:
         raise InputError(
             f"{file}: schema = {schema} is newer than this version of ascendsim, which reads up to {SCHEMA}"
@@ -155,7 +196,9 @@ def _read_record(place: Path) -> dict[str, Any]:
     return record
 
 
-def _result_of(record: Mapping[str, Any], arrays: Mapping[str, Any], outputs: Mapping[str, Any]) -> RunResult:
+def _result_of(
+    record: Mapping[str, Any], arrays: Mapping[str, Any], outputs: Mapping[str, Any], place: Path
+) -> RunResult:
     findings = [{k: v for k, v in f.items() if k != "severity"} for f in record["findings"]]
     program = from_arrays({k: v for k, v in arrays.items() if not k.startswith("timeline.")})
     return RunResult(
@@ -166,6 +209,8 @@ def _result_of(record: Mapping[str, Any], arrays: Mapping[str, Any], outputs: Ma
         outputs=dict(outputs),
         findings=tuple(Finding(**f) for f in findings),
         scenario=record["scenario"],
+        log=tuple(json.loads(arrays["log"].tobytes())) if "log" in arrays else (),
         despite_findings=record["summary"]["despite_findings"],
         expectations=tuple(Expectation(*e) for e in record["expectations"]),
+        folder=place,
     )

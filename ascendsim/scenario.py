@@ -5,20 +5,25 @@ here; `machine` runs what comes out.
 """
 
 import difflib
+import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from ascendsim.device import Device, Platform, describe_validation, load_device
+from ascendsim.device import Device, Platform, load_device
 from ascendsim.dtypes import DType, dtype
-from ascendsim.errors import InputError
+from ascendsim.errors import DeviceError, InputError
 from ascendsim.operators import OPERATORS, Operator, find_operator
 
 SCHEMA = 1
+SEEDS = 2**32
+"""Seeds of MT19937 are below this."""
+HOST_BYTES = 2**47
+"""What a program can address on a 64-bit computer; the limit for devices whose GM size is in no document."""
 Shape = tuple[int, ...]
 
 
@@ -33,11 +38,20 @@ class TensorSpec(_Model):
     shape: list[int] = Field(min_length=1)
     dtype: str
     fill: Literal["normal", "uniform", "softmax_rows", "arange", "zeros", "ones", "constant"] | None = None
-    seed: int | None = Field(default=None, ge=0)
+    seed: int | None = Field(default=None, ge=0, lt=SEEDS)
     scale: float = 1.0
     value: float = 0.0
     file: str | None = None
     key: str | None = None
+
+    @field_validator("dtype")
+    @classmethod
+    def _known_dtype(cls, name: str) -> str:
+        try:
+            dtype(name)
+        except InputError as error:
+            raise ValueError(str(error)) from None
+        return name
 
     @model_validator(mode="after")
     def _one_source(self) -> "TensorSpec":
@@ -75,12 +89,12 @@ class MachineSpec(_Model):
 class PlatformSpec(_Model):
     """A part that is in no list."""
 
-    aic_cores: int
-    aiv_cores: int
-    ub_bytes: int = 196608
-    l1_bytes: int = 524288
-    l2_bytes: int = 201326592
-    clock_mhz: int = 1850
+    aic_cores: int = Field(ge=1)
+    aiv_cores: int = Field(ge=1)
+    ub_bytes: int = Field(default=196608, ge=1)
+    l1_bytes: int = Field(default=524288, ge=1)
+    l2_bytes: int = Field(default=201326592, ge=1)
+    clock_mhz: int = Field(default=1850, ge=1)
 
 
 class Range(_Model):
@@ -134,6 +148,13 @@ class Scenario(_Model):
     folder: Path = Field(default=Path(), exclude=True)
     """Where relative file names start; not part of the resolved file."""
 
+    @field_validator("name")
+    @classmethod
+    def _plain_name(cls, name: str) -> str:
+        if name in ("", ".", "..") or any(c in "/\\" or not c.isprintable() for c in name):
+            raise ValueError(f"{name!r} names the run's folder, so it must be a plain file name without / and \\")
+        return name
+
     @model_validator(mode="after")
     def _consistent(self) -> "Scenario":
         if (self.device is None) == (self.platform is None):
@@ -179,21 +200,41 @@ def load_scenario(path: str | Path, changes: Mapping[str, Any] | None = None) ->
     _check_schema(raw, file)
     raw.setdefault("name", file.stem)
     _inline_tiling(raw, file)
+    _check_tables(raw, file)
     _fill_defaults(raw)
     for key, value in (changes or {}).items():
         _apply(raw, key, value, file)
+    scenario = _validated(raw, file)
+    _check_names(scenario, file)
+    _check_roles(scenario, file)
+    _check_size(scenario, _device_of(scenario, file), file)
+    _check_files(scenario, file)
+    return scenario
+
+
+def _validated(raw: dict[str, Any], file: Path) -> Scenario:
+    above = ""
     try:
         scenario = Scenario.model_validate({**raw, "folder": file.parent})
         operator = scenario.find_operator()
-        if operator is not None:
-            tiling = operator.tiling_model.model_validate(scenario.tiling)
-            scenario = scenario.model_copy(update={"tiling": tiling.model_dump(exclude_none=True)})
+        if operator is None:
+            return scenario
+        above = "tiling"
+        tiling = operator.tiling_model.model_validate(scenario.tiling)
+        return scenario.model_copy(update={"tiling": tiling.model_dump(exclude_none=True)})
     except ValidationError as error:
-        raise InputError(f"{file}: {_with_nearest(error)}") from None
+        raise InputError(f"{file}: {_described(error, above)}") from None
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
-    _check_names(scenario, file)
-    return scenario
+
+
+def _device_of(scenario: Scenario, file: Path) -> Device:
+    try:
+        return scenario.load_device()
+    except DeviceError as error:
+        # Counts and sizes below 1 were refused before; what is left of a platform is a UB that is too small.
+        key = "platform.ub_bytes" if scenario.device is None else "device"
+        raise DeviceError(f"{file}: {key}: {error}") from None
 
 
 def _find(path: str | Path) -> Path:
@@ -221,7 +262,7 @@ def _check_schema(raw: dict[str, Any], file: Path) -> None:
     schema = raw.get("schema")
     if schema is None:
         raise InputError(f"{file}: schema is missing; start the file with schema = {SCHEMA}")
-    if not isinstance(schema, int) or schema < 1:
+    if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
         raise InputError(f"{file}: schema = {schema!r}; this version reads schema {SCHEMA}")
     if schema > SCHEMA:
         raise InputError(
@@ -246,26 +287,56 @@ def _inline_tiling(raw: dict[str, Any], file: Path) -> None:
     if tiling.get("operator") != raw.get("operator"):
         got, want = tiling.get("operator"), raw.get("operator")
         raise InputError(f"{file}: tiling {found.name} is for operator {got!r}, the scenario runs {want!r}")
+    _check_tables(tiling, found)
+    _check_tables({"queues": raw.get("queues", {})}, file)
     raw["tiling"] = tiling.get("tiling", {})
     raw["queues"] = tiling.get("queues", {}) | raw.get("queues", {})
 
 
+_EXAMPLES = {
+    "tiling": "a table [tiling], or the name of a tiling file",
+    "queues": "a table with one table a queue, such as queues.in_x.num = 2",
+    "tensors": "a table with one table a tensor, such as [tensors.x]",
+    "machine": "a table [machine]",
+    "expect": "a table [expect]",
+    "platform": "a table [platform]",
+}
+
+
+def _check_tables(raw: dict[str, Any], file: Path) -> None:
+    """What the schema has as tables must be tables in the file; everything up to validation relies on it."""
+    for key, wanted in _EXAMPLES.items():
+        table = raw.get(key, {})
+        if not isinstance(table, dict):
+            raise InputError(f"{file}: {key} = {table!r}: must be {wanted}")
+        if key in ("queues", "tensors"):
+            for name, value in table.items():
+                if not isinstance(value, dict):
+                    raise InputError(f"{file}: {key}.{name} = {value!r}: must be a table; {key} is {wanted}")
+
+
+def _operator_of(raw: Mapping[str, Any]) -> Operator | None:
+    """Return the operator that a file names, None where it names none that is known."""
+    name = raw.get("operator")
+    return OPERATORS.get(name) if isinstance(name, str) else None
+
+
 def _fill_defaults(raw: dict[str, Any]) -> None:
     """Name an operator's queues with their defaults, so that --set can change them."""
-    operator = OPERATORS.get(raw.get("operator", ""))
+    operator = _operator_of(raw)
     if operator is None:
         return
     queues = raw.setdefault("queues", {})
-    if isinstance(queues, dict):
-        for name, num in operator.queues.items():
-            queues.setdefault(name, {}).setdefault("num", num)
+    for name, num in operator.queues.items():
+        queues.setdefault(name, {}).setdefault("num", num)
 
 
 def _apply(raw: dict[str, Any], key: str, value: Any, file: Path) -> None:
     """Set one dotted key. It must exist in the file, or be one that the schema knows."""
-    parts = key.split(".")
-    known = _known_keys(raw)
-    if key not in known:
+    parts = [part.strip('"') for part in key.split(".")]
+    _check_path(raw, parts, key, file)
+    known = _known_keys(raw, parts)
+    if ".".join(parts) not in known:
         near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)
         raise InputError(f"{file}: --set {key}: unknown key; the nearest is {near[0]}")
     table = raw
@@ -274,17 +345,48 @@ def _apply(raw: dict[str, Any], key: str, value: Any, file: Path) -> None:
     table[parts[-1]] = value
 
 
-def _known_keys(raw: dict[str, Any]) -> list[str]:
-    """Dotted keys of all leaves of the file, and of those that may be added."""
-    keys = set(_leaves(raw, ""))
-    keys |= {"device", "block_dim", "name", "description"}
-    keys |= {f"machine.{field}" for field in MachineSpec.model_fields}
-    operator = OPERATORS.get(raw.get("operator", ""))
+def _check_path(raw: dict[str, Any], parts: list[str], key: str, file: Path) -> None:
+    """Refuse a key below something that is no table."""
+    here: Any = raw
+    for depth, part in enumerate(parts[:-1], start=1):
+        here = here.get(part, {})
+        if not isinstance(here, dict):
+            above = ".".join(parts[:depth])
+            raise InputError(f"{file}: --set {key}: {above} = {here!r} is no table; set {above} itself")
+
+
+def _known_keys(raw: dict[str, Any], parts: list[str]) -> list[str]:
+    """Dotted keys of all leaves of the file, and of those that may be added; `parts` is the key that is looked for."""
+    operator = _operator_of(raw)
+    names = {
+        "tensors": list(raw.get("tensors", {})),
+        "queues": list(raw.get("queues", {})),
+        "expect.values": list(raw.get("tensors", {})),
+        "expect.overlap": parts[2:3] if parts[:2] == ["expect", "overlap"] else [],
+    }
+    keys = {*_leaves(raw, ""), *_model_keys(Scenario, "", names)}
     if operator is not None:
         keys |= {f"tiling.{field}" for field in operator.tiling_model.model_fields}
-    for name in raw.get("tensors", {}):
-        keys |= {f"tensors.{name}.{field}" for field in TensorSpec.model_fields}
     return sorted(keys)
+
+
+def _model_keys(model: type[BaseModel], path: str, names: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """Dotted keys of all leaves of a model; `names` says what tables with free names hold."""
+    for name, field in model.model_fields.items():
+        here = f"{path}{field.alias or name}"
+        below = _model_in(field.annotation)
+        free_names = get_origin(field.annotation) is dict
+        if below is not None:
+            for table in [f"{here}.{free}" for free in names.get(here, ())] if free_names else [here]:
+                yield from _model_keys(below, f"{table}.", names)
+        elif not free_names and not field.exclude:
+            yield here
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the model that an annotation such as `Range | None` or `dict[str, Range]` holds, None if there is none."""
+    kinds = (annotation, *get_args(annotation))
+    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
 
 
 def _leaves(tree: dict[str, Any], path: str) -> list[str]:
@@ -305,22 +407,26 @@ _MODELS: dict[str, type[BaseModel]] = {
 }
 
 
-def _with_nearest(error: ValidationError) -> str:
-    """Describe what pydantic refused; an unknown key gets the nearest known one."""
-    lines = [describe_validation(error)]
+def _described(error: ValidationError, above: str = "") -> str:
+    """Describe what pydantic refused in the table `above`, with full keys; an unknown key gets the nearest one."""
+    lines = []
     for e in error.errors():
+        loc = (above, *e["loc"]) if above else e["loc"]
+        reason = e["msg"].removeprefix("Value error, ")
         if e["type"] == "extra_forbidden":
-            name = str(e["loc"][-1])
-            near = difflib.get_close_matches(name, _siblings(e["loc"]), n=1, cutoff=0.4)
-            if near:
-                lines.append(f"did you mean {near[0]}?")
-    return " ".join(lines)
+            near = difflib.get_close_matches(str(loc[-1]), _siblings(loc), n=1, cutoff=0.4)
+            reason = "unknown key" + (f"; did you mean {near[0]}?" if near else "")
+        path = ".".join(str(part) for part in loc)
+        lines.append(f"{path}: {reason}" if path else reason)
+    return "; ".join(lines)
 
 
 def _siblings(loc: tuple[int | str, ...]) -> list[str]:
+    """Names that would be right where `loc` stands."""
+    if loc[0] == "tiling":
+        return [f for op in OPERATORS.values() for f in op.tiling_model.model_fields]
     model = _MODELS.get(str(loc[0]) if len(loc) > 1 else "", Scenario)
-    names = [f.alias or n for n, f in model.model_fields.items()]
-    return names + [f for op in OPERATORS.values() for f in op.tiling_model.model_fields]
+    return [f.alias or n for n, f in model.model_fields.items() if not f.exclude]
 
 
 def _check_names(scenario: Scenario, file: Path) -> None:
@@ -341,3 +447,43 @@ def _check_names(scenario: Scenario, file: Path) -> None:
         missing = [name for name in wanted if name not in given]
         if missing:
             raise InputError(f"{file}: {what}.{missing[0]} is missing; operator {operator.name} needs it")
+
+
+def _check_roles(scenario: Scenario, file: Path) -> None:
+    """What an operator reads is an input, what it writes an output."""
+    operator = scenario.find_operator()
+    if operator is None:
+        return
+    for name, spec in scenario.tensors.items():
+        wanted = "output" if name in operator.outputs else "input"
+        if spec.role != wanted:
+            raise InputError(
+                f'{file}: tensors.{name}.role = "{spec.role}": operator {operator.name} has {name} as an {wanted}; '
+                f'write role = "{wanted}"'
+            )
+
+
+def _check_size(scenario: Scenario, device: Device, file: Path) -> None:
+    """All tensors together fit into GM."""
+    sizes = {name: math.prod(spec.shape) * spec.element.bytes for name, spec in scenario.tensors.items()}
+    known = device.memory.gm_bytes
+    limit = HOST_BYTES if known is None else known.value
+    total = sum(sizes.values())
+    if total <= limit:
+        return
+    largest = max(sizes, key=lambda name: sizes[name])
+    has = f"GM of {device.name} has {limit} B" if known else f"a computer can address {limit} B"
+    raise InputError(
+        f"{file}: tensors.{largest}.shape = {scenario.tensors[largest].shape}: all tensors take {total} B, {has}; "
+        "make them smaller"
+    )
+
+
+def _check_files(scenario: Scenario, file: Path) -> None:
+    """Every data file is there; what it holds is seen when it is loaded."""
+    specs: list[tuple[str, str | None]] = [(f"tensors.{n}.file", spec.file) for n, spec in scenario.tensors.items()]
+    specs += [(f"expect.values.{n}.file", spec.file) for n, spec in scenario.expect.values.items()]
+    for key, name in specs:
+        if name is not None and not (scenario.folder / name).is_file():
+            path = scenario.folder / name
+            raise InputError(f"{file}: {key} = {name!r}: {path} does not exist; names start at the scenario's folder")
