@@ -320,6 +320,55 @@ def peak_ub_bytes(program: Program) -> int:
     return peak
 
 
+@dataclass(frozen=True, slots=True)
+class DoubleSet:
+    """A flag that is set again while an earlier set still waits to be taken.
+
+    Attributes:
+        event: the flag pair, such as "MTE2_V".
+        event_id: its id.
+        que: the queue that set it, "" for a flag of the kernel's own.
+        line: source line of the first such set.
+        count: how often, over all cores.
+    """
+
+    event: str
+    event_id: int
+    que: str
+    line: str
+    count: int
+
+
+def double_sets(program: Program, timeline: Timeline) -> tuple[DoubleSet, ...]:
+    """Flags that are set twice without a wait in between: the hardware has one bit and leaves that undefined.
+
+    Sets and waits of a flag pair up in order; a set is one too many when the wait of the one before takes its flag
+    later.
+    """
+    rows = Rows(program, timeline)
+    raised: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    taken: dict[tuple[int, ...], list[int]] = {}
+    for number in np.flatnonzero(np.isin(timeline["kind"], (Kind.SET_FLAG, Kind.WAIT_FLAG))).tolist():
+        key = (int(timeline["core"][number]), *rows.row(number).params)
+        if timeline["kind"][number] == Kind.SET_FLAG:
+            raised.setdefault(key, []).append((int(timeline["end"][number]), number))
+            continue
+        held = timeline["waited_for"][number] in (Wait.FLAG, Wait.BUFFER)
+        taken.setdefault(key, []).append(int(timeline["start"][number]) + held * int(timeline["wait_cycles"][number]))
+    found: dict[tuple[int, int, str], list[int]] = {}
+    for (_, event, event_id), sets in raised.items():
+        waits = taken.get((_, event, event_id), [])
+        for (cycle, number), before in zip(sets[1:], waits, strict=False):
+            if cycle < before:
+                que = rows.row(number).que
+                name = program.ques[que].name if que >= 0 else ""
+                found.setdefault((event, event_id, name), []).append(number)
+    return tuple(
+        DoubleSet(HardEvent(event).name, event_id, que, rows.line(min(numbers)), len(numbers))
+        for (event, event_id, que), numbers in sorted(found.items())
+    )
+
+
 def _reaches(row: Row) -> tuple[tuple[int, int], ...]:
     """(tensor of the template, end of what the row touches of it), a pair for each operand."""
     operands = dict(row.operands)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendsim.analysis import double_sets
 from ascendsim.arrays import load_array
 from ascendsim.checks import check_program
 from ascendsim.checks.static import UNDEFINED
@@ -44,6 +45,13 @@ OUT_UNWRITTEN = Rule(
     "{got} B of GM tensor {tensor} were never written, the first at byte {first}",
     "check block_dim, the tail, and that every tile is copied out",
     "follows from the program: unwritten bytes carry poison",
+)
+DOUBLE_SET = Rule(
+    "W-SYNC-DUPLICATE",
+    "flag {operand} id {id} (queue {que}) is set again before the wait for it, {got} times; the hardware has one bit "
+    "and leaves this undefined, here both sets count",
+    "give the queue at most two buffers, or let the pipe that runs ahead wait earlier",
+    "asc-devkit docs, SetFlag/WaitFlag page",
 )
 BLOCKS = Rule(
     "W-CAP-BLOCKS",
@@ -106,6 +114,12 @@ def run(
     findings += execution.findings
     stop_on_errors(execution.findings, despite_findings)
     timeline = schedule(program, ready.device, engine_name, ready.scenario.machine.l2, progress)
+    findings += tuple(
+        DOUBLE_SET.finding(
+            d.line, operand=d.event, got=d.count, wanted=0, fill={"id": d.event_id, "que": d.que or "none"}
+        )
+        for d in double_sets(program, timeline)
+    )
     outputs = _outputs(ready, gm)
     findings += tuple(
         f

@@ -29,7 +29,7 @@ class Expectation:
     met: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunResult:
     """One run of one scenario.
 
@@ -56,6 +56,11 @@ class RunResult:
     despite_findings: bool = False
     expectations: tuple[Expectation, ...] = field(default=())
     folder: Path = Path()
+
+    def __repr__(self) -> str:
+        """One line; the parts are arrays and programs of any length."""
+        what = f"{self.name} on {self.device.name}: {self.makespan_cycles} cycles"
+        return f"RunResult({what}, outputs {', '.join(self.outputs) or 'none'}, {len(self.findings)} findings)"
 
     @property
     def makespan_cycles(self) -> int:

@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ascendsim.device import Device, Platform, load_device
@@ -342,7 +343,7 @@ def _apply(raw: dict[str, Any], key: str, value: Any, file: Path) -> None:
     table = raw
     for part in parts[:-1]:
         table = table.setdefault(part, {})
-    table[parts[-1]] = value
+    table[parts[-1]] = value.item() if isinstance(value, np.generic) else value
 
 
 def _check_path(raw: dict[str, Any], parts: list[str], key: str, file: Path) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import ascendsim as asc
+from ascendsim.analysis import double_sets
 from ascendsim.errors import InputError, KernelError, Rejected
 
 SRC = np.full((4, 16), 1 / 16, np.float32)
@@ -140,3 +141,34 @@ def test_a_kernel_may_not_end_the_program(scenario):
     with pytest.raises(KernelError) as caught:
         asc.run(scenario("import sys\nsys.exit(3)"))
     assert str(caught.value) == "user.py:6: the kernel ended the program (sys.exit); let it return"
+
+
+BUFFERS = {"tiling.tile_m": 2, "queues.in_grad.num": 4, "queues.in_p.num": 4}
+
+
+def test_a_flag_that_is_set_again_before_its_wait_is_warned_of():
+    result = asc.run("softmaxgrad_960x960_float", set=BUFFERS)
+    assert {f.code for f in result.findings} == {"W-SYNC-DUPLICATE"}
+    assert {f.message.partition(" is set again before the wait for it")[0] for f in result.findings} == {
+        "flag V_MTE2 id 0 (queue in_grad)",
+        "flag V_MTE2 id 1 (queue in_p)",
+    }
+    values = next(e for e in result.expectations if e.what == "values of dst")
+    assert values.met
+
+
+def test_two_buffers_set_no_flag_twice():
+    result = asc.run("vector_add")
+    assert double_sets(result.program, result.timeline) == ()
+
+
+def test_a_result_is_short_when_printed():
+    result = asc.softmax_grad(GRAD, SRC)
+    assert repr(result) == (
+        f"RunResult(softmax_grad on Ascend910B1: {result.makespan_cycles} cycles, outputs dst, 0 findings)"
+    )
+
+
+def test_changes_may_be_numbers_of_numpy():
+    result = asc.run("vector_add", set={"tiling.tile_length": np.int64(1024)})
+    assert result.scenario["tiling"]["tile_length"] == 1024

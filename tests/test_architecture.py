@@ -39,8 +39,8 @@ LAYERS = {
     "fills": {"dtypes", "errors", "scenario", "terms"},
     "expect": {"arrays", "errors", "operators", "result", "scenario", "user_code"},
     "machine": {
-        *("arrays", "checks", "cost", "device", "engine", "errors", "execute", "expect", "fills", "memory", "program"),
-        *("progress", "record", "result", "scenario", "terms", "user_code"),
+        *("analysis", "arrays", "checks", "cost", "device", "engine", "errors", "execute", "expect", "fills", "memory"),
+        *("program", "progress", "record", "result", "scenario", "terms", "user_code"),
     },
     "api": {
         *("checks", "device", "dtypes", "errors", "execute", "machine", "memory", "op_host", "op_kernel", "program"),

@@ -14,12 +14,13 @@ Start-up is `startup` when the pipe is cold and `startup_warm` when it is warm. 
 cold by a gap, a barrier, or a wait that had to wait; its next EXEC or TRANSFER makes it warm; other flags change
 nothing. The next row may start when occupancy ends; the row is *complete* after the drain.
 
-**Flags** are one bit, and each core has its own. Flags and barriers have no start-up and no drain; a held row
+**Flags** count their sets, and each core has its own. Flags and barriers have no start-up and no drain; a held row
 starts when it is ready, not when it is released. SET_FLAG occupies its pipe for `occupancy` and raises the flag
 when that is over and all earlier rows of the pipe are complete; it is complete then, and the pipe goes on
-meanwhile. Its `occupancy` is at least 1, so that a flag never rises in the cycle in which its set starts, and what
-raises flags in a cycle was under way before anything clears one in it. WAIT_FLAG holds its pipe until the flag is up,
-clears it, and ends `occupancy` later. Raising a raised flag changes nothing (the hardware leaves it undefined).
+meanwhile. Its `occupancy` is at least 1, so that a flag never rises in the cycle in which its set starts. WAIT_FLAG
+holds its pipe until the flag is up, takes the earliest set that none has taken, and ends `occupancy` later. The
+hardware documents one bit and leaves two sets without a wait undefined; counting keeps programs of queues with three
+and more buffers going, where the recorded ids meet that case, and `analysis.double_sets` finds it.
 
 **Barriers.** BARRIER holds its pipe until all earlier rows of the pipe are complete, and ends `occupancy` later. On
 S it holds the scalar unit until all pipes of the core are empty and complete.

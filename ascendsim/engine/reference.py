@@ -231,10 +231,9 @@ class _Core:
         self.machine = machine
         self.number = number
         self.pipes = {p: _PipeState(self, p, d) for p, d in machine.program.queue_depth.items()}
-        self.flags: dict[int, int] = {}
+        self.flags: dict[int, deque[int]] = {}
         self.waiting: dict[int, simpy.Event] = {}
         self.idle: simpy.Event | None = None
-        self.cleared: dict[int, int] = {}
         self.scalar_waits = ""
         for state in self.pipes.values():
             machine.env.process(state.run())
@@ -251,20 +250,17 @@ class _Core:
         later.callbacks.append(lambda _event: self._raise(flag, by))
 
     def _raise(self, flag: int, by: int) -> None:
-        if self.cleared.get(flag) == self.machine.env.now:
-            return  # a completion of this cycle: it came before the wait, and the flag was up
-        self.flags.setdefault(flag, by)
+        self.flags.setdefault(flag, deque()).append(by)
         waiter = self.waiting.pop(flag, None)
         if waiter is not None:
             waiter.succeed()
 
     def take_flag(self, flag: int) -> Generator[simpy.Event, Any, int]:
-        """Wait until a flag is up, clear it, and return the row that set it."""
-        if flag not in self.flags:
+        """Wait until a flag is up, take one set of it, and return the row that set it."""
+        if not self.flags.get(flag):
             self.waiting[flag] = self.machine.env.event()
             yield self.waiting[flag]
-        self.cleared[flag] = int(self.machine.env.now)
-        return self.flags.pop(flag)
+        return self.flags[flag].popleft()
 
     def pipe_idle(self) -> None:
         """A pipe ran out of rows."""

@@ -1,5 +1,6 @@
 """What is to be drawn on a timeline, without drawing it: each pipe's work and waits, flags, marked steps."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
@@ -319,14 +320,14 @@ def _joined(view: View, holds: list[Hold]) -> list[Hold]:
 
 
 def _flags(view: View, core: int) -> list[Flag]:
-    """Flags raised and taken in view: each wait takes what was raised last, a raised flag stays the one it is."""
-    raised: dict[tuple[int, ...], tuple[Pipe, int]] = {}
+    """Flags raised and taken in view: each wait takes the earliest set that none has taken."""
+    raised: dict[tuple[int, ...], deque[tuple[Pipe, int]]] = {}
     found = []
     for cycle, is_wait, _, row in sorted(_flag_moments(view, core), key=lambda m: m[:3]):
         if not is_wait:
-            raised.setdefault(row.params, (row.pipe, cycle))
-        elif row.params in raised:
-            found.append(Flag(*raised.pop(row.params), row.pipe, cycle))
+            raised.setdefault(row.params, deque()).append((row.pipe, cycle))
+        elif raised.get(row.params):
+            found.append(Flag(*raised[row.params].popleft(), row.pipe, cycle))
     return [f for f in found if f.raised >= view.first and f.taken <= view.last and f.source is not f.target]
 
 

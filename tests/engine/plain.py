@@ -72,7 +72,7 @@ class Core:
     dispatch_end: int = 0
     taken: Row | None = None  # the last row it took
     pipes: dict[Pipe, PipeState] = field(default_factory=lambda: {p: PipeState() for p in Pipe if p != Pipe.ALL})
-    raised_by: dict[int, Row] = field(default_factory=dict)
+    raised_by: dict[int, list[Row]] = field(default_factory=dict)
 
 
 class L2:
@@ -186,7 +186,7 @@ class Scheduler:
             if not self.occupancy_is_over(row) or pipe.incomplete[0] is not row:
                 return False
             row.end = self.now
-            core.raised_by.setdefault(row.given["flag"], row)
+            core.raised_by.setdefault(row.given["flag"], []).append(row)
             return True
         return row.end is not None and row.end <= self.now
 
@@ -249,9 +249,9 @@ class Scheduler:
     def try_to_pass(self, core: Core, name: Pipe, pipe: PipeState, row: Row) -> bool:
         """Let a WAIT_FLAG or BARRIER go on if what it waits for is there."""
         if row.kind == Kind.WAIT_FLAG:
-            if row.given["flag"] not in core.raised_by:
+            if not core.raised_by.get(row.given["flag"]):
                 return False
-            releaser = core.raised_by.pop(row.given["flag"])
+            releaser = core.raised_by[row.given["flag"]].pop(0)
             cause = Wait.BUFFER if row.given["buffer_wait"] else Wait.FLAG
         else:
             pipes = list(core.pipes.values()) if name == Pipe.S else [pipe]
