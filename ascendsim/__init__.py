@@ -10,6 +10,14 @@ if TYPE_CHECKING:
     from ascendsim.api import softmax_grad, softmax_grad_front
     from ascendsim.device import Platform, load_device
     from ascendsim.errors import AscendSimError, Deadlock, DeviceError, Finding, InputError, KernelError, Rejected
+    from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams
+    from ascendsim.isa.move import (
+        BrcbRepeatParams,
+        CopyRepeatParams,
+        DataCopyExtParams,
+        DataCopyPadExtParams,
+        DataCopyParams,
+    )
     from ascendsim.machine import check, run
     from ascendsim.record import tile
     from ascendsim.result import RunResult
@@ -31,6 +39,13 @@ _HOME = {
     "InputError": "errors",
     "KernelError": "errors",
     "Rejected": "errors",
+    "BinaryRepeatParams": "isa.forms",
+    "UnaryRepeatParams": "isa.forms",
+    "BrcbRepeatParams": "isa.move",
+    "CopyRepeatParams": "isa.move",
+    "DataCopyExtParams": "isa.move",
+    "DataCopyPadExtParams": "isa.move",
+    "DataCopyParams": "isa.move",
     "check": "machine",
     "run": "machine",
     "tile": "record",
@@ -45,6 +60,12 @@ _HOME = {
 
 __all__ = [
     "AscendSimError",
+    "BinaryRepeatParams",
+    "BrcbRepeatParams",
+    "CopyRepeatParams",
+    "DataCopyExtParams",
+    "DataCopyPadExtParams",
+    "DataCopyParams",
     "Deadlock",
     "DeviceError",
     "Finding",
@@ -57,6 +78,7 @@ __all__ = [
     "RoundMode",
     "RunResult",
     "TPosition",
+    "UnaryRepeatParams",
     "check",
     "load_device",
     "load_run",
@@ -66,6 +88,10 @@ __all__ = [
     "softmax_grad_front",
     "tile",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

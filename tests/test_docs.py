@@ -11,6 +11,18 @@ import pytest
 from conftest import ROOT
 
 import ascendsim as asc
+from ascendsim.isa.table import TABLE
+from ascendsim.operators import SoftmaxGradTiling
+from ascendsim.scenario import (
+    ExpectSpec,
+    MachineSpec,
+    PlatformSpec,
+    QueueSpec,
+    Range,
+    Scenario,
+    TensorSpec,
+    ValueSpec,
+)
 
 DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 COMMANDS = Path(sys.executable).parent
@@ -170,3 +182,28 @@ def test_no_machine_paths_in_the_repository():
         if path.suffix in (".png", ".npz", ".zip") or not path.is_file() or name.startswith("tests/test_docs"):
             continue
         assert not re.search(r"(^|[^\w.])/(work|root|home)/[A-Za-z.]", path.read_text(errors="ignore")), name
+
+
+def test_the_scenario_page_names_every_key():
+    page = (ROOT / "docs/scenario.md").read_text()
+    models = (
+        Scenario,
+        TensorSpec,
+        QueueSpec,
+        MachineSpec,
+        PlatformSpec,
+        Range,
+        ValueSpec,
+        ExpectSpec,
+        SoftmaxGradTiling,
+    )
+    keys = {field.alias or name for model in models for name, field in model.model_fields.items()} - {"folder"}
+    assert sorted(k for k in keys if not re.search(rf"[`.]{k}\b", page)) == []
+
+
+def test_the_kernel_page_names_every_call():
+    page = (ROOT / "docs/writing-a-kernel.md").read_text()
+    calls = {re.sub(r"_(gm|ub)_to_(gm|ub)$", "", op.name) for op in TABLE.values()}
+    assert sorted(c for c in calls if f"`{c}`" not in page) == []
+    structs = re.findall(r"\b([A-Z]\w+Params)\b", page)
+    assert all(hasattr(asc, s) for s in structs)
