@@ -58,7 +58,8 @@ def _advice(result: RunResult, cause: Cause) -> str:
         return f"Give {cause.name} another buffer, or free it earlier."
     single = [q for q in result.program.ques if q.name == cause.name and q.num == 1]
     if cause.wait is Wait.FLAG and single:
-        return f"{cause.name} has 1 buffer, so loading and computing take turns; with 2 they can overlap."
+        turns = "computing and storing" if single[0].position == "VECOUT" else "loading and computing"
+        return f"{cause.name} has 1 buffer, so {turns} take turns; with 2 they can overlap."
     if cause.wait is Wait.DISPATCH:
         return "Issue it earlier in the program, before a step that makes the scalar unit wait."
     return ""

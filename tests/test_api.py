@@ -6,6 +6,7 @@ import pytest
 import ascendsim as asc
 from ascendsim.analysis import double_sets
 from ascendsim.errors import InputError, KernelError, Rejected
+from ascendsim.words import why
 
 SRC = np.full((4, 16), 1 / 16, np.float32)
 GRAD = np.arange(64, dtype=np.float32).reshape(4, 16)
@@ -172,3 +173,9 @@ def test_a_result_is_short_when_printed():
 def test_changes_may_be_numbers_of_numpy():
     result = asc.run("vector_add", set={"tiling.tile_length": np.int64(1024)})
     assert result.scenario["tiling"]["tile_length"] == 1024
+
+
+@pytest.mark.parametrize(("queue", "turns"), [("in_x", "loading and computing"), ("out_z", "computing and storing")])
+def test_why_says_what_takes_turns_with_one_buffer(queue, turns):
+    sentences = "\n".join(why(asc.run("vector_add", set={f"queues.{queue}.num": 1}), ()))
+    assert f"{queue} has 1 buffer, so {turns} take turns; with 2 they can overlap." in sentences
