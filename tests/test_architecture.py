@@ -60,7 +60,7 @@ LAYERS = {
     },
     "pytest_plugin": {"machine", "result"},
     "devices": set(),
-    "__init__": {"api", "device", "errors", "machine", "record", "result", "runfolder", "scenario", "terms"},
+    "__init__": {"api", "device", "errors", "isa", "machine", "record", "result", "runfolder", "scenario", "terms"},
 }
 """What each module or package may import. Every one is here: a new one has to say where it belongs."""
 
