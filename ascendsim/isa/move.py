@@ -398,7 +398,12 @@ def _pad_fields(row: Row, tensors: tuple[TensorRef, ...], device: Device, where:
     found = []
     assert row.dst is not None
     width = row.dst.dtype.bytes
-    limits = (("block_count", 4095), ("block_len", 2097151), ("src_stride", 2**32 - 1), ("dst_stride", 2**32 - 1))
+    limits = (
+        ("block_count", rules.MOST_BURSTS),
+        ("block_len", 2097151),
+        ("src_stride", 2**32 - 1),
+        ("dst_stride", 2**32 - 1),
+    )
     for what, high in limits:
         if not 0 <= row.param(what) <= high:
             found.append(

@@ -102,6 +102,8 @@ RANGE_PAD = Rule(
     "pad at most 32 B on a side, in whole elements",
     "asc-devkit docs, DataCopyPad page",
 )
+MOST_BURSTS = 4095
+"""Bursts of one copy (asc-devkit docs, DataCopy and DataCopyPad pages)."""
 COPY_ZERO = Rule(
     "E-COPY-ZERO",
     "{api} copies nothing: {what} is 0",
@@ -317,7 +319,7 @@ def copy_fields(row: Row, tensors: tuple[TensorRef, ...], device: Device, where:
     del tensors, device
     found = []
     for name, value in zip(row.op.params, row.params, strict=True):
-        high = 4095 if name == "block_count" else 65535
+        high = MOST_BURSTS if name == "block_count" else 65535
         if not 0 <= value <= high:
             found.append(
                 RANGE_COPY.finding(where, got=value, wanted=f"0..{high}", fill={"api": row.op.api, "what": name})
