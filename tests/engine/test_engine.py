@@ -27,7 +27,7 @@ from small_programs import (
     waits,
 )
 
-from ascendsim import analysis
+from ascendsim import analysis, machine
 from ascendsim.engine import reference
 from ascendsim.engine.base import TIMELINE_COLUMNS, UNITS_PER_BYTE, Kind, L2Info, TemplateSchedule, Wait
 from ascendsim.errors import Deadlock
@@ -665,6 +665,22 @@ def test_both_schedulers_agree_on_which_programs_are_stuck(letters, depth):
         except Deadlock:
             outcomes.append("stuck")
     assert outcomes[0] == outcomes[1]
+
+
+def test_queues_of_four_buffers_set_flags_twice_and_both_engines_agree(monkeypatch):
+    """The program of a real kernel whose ids are set again before their waits."""
+    seen = []
+    changes = {"block_dim": 2, "tiling.tile_length": 256} | {f"queues.{q}.num": 4 for q in ("in_x", "in_y", "out_z")}
+
+    def spy(schedule_input, progress):
+        seen.append(schedule_input)
+        return reference.schedule(schedule_input, progress)
+
+    monkeypatch.setitem(machine.ENGINES, "reference", spy)
+    result = machine.run("vector_add", set=changes)
+    assert analysis.double_sets(result.program, result.timeline)
+    (p,) = seen
+    assert mismatches(None, plain.schedule(p), result.timeline) == []
 
 
 # --- Properties of the reference
