@@ -22,7 +22,8 @@ unit: $(VENV)/.installed-test
 	$(VENV)/bin/pytest
 
 bench: $(VENV)/.installed-test
-	$(PY) tools/bench_engine.py
+	$(VENV)/bin/pytest tests/bench/speed.py --benchmark-columns=min,mean,rounds
+	$(PY) tests/bench/growth.py
 
 figures: $(VENV)/.installed
 	for script in plots/*.py; do $(PY) $$script || exit 1; done

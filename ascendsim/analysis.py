@@ -1,29 +1,31 @@
 """What a timeline means: how busy each pipe was, what it waited for, where the cycles went, what lived in UB.
 
-Pure functions of a program and its timeline. A pipe is *busy* while one of its instructions or transfers is between
-start and completion, *stalled* while it holds a row that waits for a flag, a buffer or a barrier, *idle* otherwise; the
-three add up to the makespan.
+Pure functions of a program and its timeline. What concerns a whole run comes from the timeline's totals, which the
+engine adds up over all rows; what concerns single rows comes from those that were kept. Busy, stalled and idle cycles
+(see `Totals`) add up to the makespan.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.engine.base import Kind, Timeline, Wait
+from ascendsim.engine.base import Keep, Kind, Timeline, Wait
 from ascendsim.isa.instruction import Row, TensorRef
 from ascendsim.isa.move import burst_geometry
 from ascendsim.memory import FRAMEWORK_TMP
-from ascendsim.program import Program
+from ascendsim.program import Program, Template
 from ascendsim.terms import Buffer, HardEvent, Pipe
 
 Ints = NDArray[Any]
+Span = tuple[int, int]
+"""First and last cycle."""
 WORK = (Kind.EXEC, Kind.TRANSFER)
-STALLS = (Wait.FLAG, Wait.BUFFER, Wait.BARRIER, Wait.BANDWIDTH, Wait.DISPATCH)
+STALLS = (Wait.FLAG, Wait.BUFFER, Wait.CROSS_CORE, Wait.BARRIER, Wait.BANDWIDTH, Wait.DISPATCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,41 +99,55 @@ class Life:
     tile: int
 
 
+class TemplateRows:
+    """The rows of all templates, counted through, as the timeline's totals count them."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._starts = np.concatenate([[0], np.cumsum([len(t) for t in program.templates], dtype=np.int64)])
+
+    def template(self, index: int) -> Template:
+        """The template that a row belongs to."""
+        return self._program.templates[int(np.searchsorted(self._starts, index, side="right")) - 1]
+
+    def row(self, index: int) -> Row:
+        """The instruction of a row."""
+        number = int(np.searchsorted(self._starts, index, side="right")) - 1
+        return self._program.templates[number].rows[index - int(self._starts[number])]
+
+    def line(self, index: int) -> str:
+        """Source line of a row."""
+        return self._program.lines[self.row(index).line]
+
+    def column(self, name: str) -> Ints:
+        """One column of all templates."""
+        return np.concatenate([np.zeros(0, np.int64), *(t.columns[name] for t in self._program.templates)])
+
+
 class Rows:
-    """Template rows in timeline order, looked up by number."""
+    """Instructions of the timeline's rows, looked up by their position in it."""
 
     def __init__(self, program: Program, timeline: Timeline) -> None:
         self.program = program
         self.timeline = timeline
-        self._template = program.calls["template"][timeline["call"]] if len(timeline) else np.zeros(0, np.int64)
-        self._reaches: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
+        self.template_of: list[int] = program.calls["template"][timeline["call"]].tolist() if len(timeline) else []
+        """The template's number of each timeline row."""
 
-    def row(self, number: int) -> Row:
+    def row(self, position: int) -> Row:
         """The instruction of a timeline row."""
-        return self.program.templates[int(self._template[number])].rows[int(self.timeline["row"][number])]
+        return self.template(position).rows[int(self.timeline["row"][position])]
 
-    def tensors(self, number: int) -> tuple[TensorRef, ...]:
+    def template(self, position: int) -> Template:
+        """The template that a timeline row belongs to."""
+        return self.program.templates[self.template_of[position]]
+
+    def tensors(self, position: int) -> tuple[TensorRef, ...]:
         """Tensors of the template that a timeline row belongs to."""
-        return self.program.templates[int(self._template[number])].tensors
+        return self.template(position).tensors
 
-    def reaches(self, number: int) -> tuple[tuple[int, int], ...]:
-        """(tensor of the template, end of what the row touches of it) of each operand of a timeline row."""
-        key = int(self._template[number]), int(self.timeline["row"][number])
-        if key not in self._reaches:
-            self._reaches[key] = _reaches(self.row(number))
-        return self._reaches[key]
-
-    def line(self, number: int) -> str:
+    def line(self, position: int) -> str:
         """Source line of a timeline row."""
-        return self.program.lines[self.row(number).line]
-
-    def column(self, name: str) -> Ints:
-        """One template column, spread over the timeline."""
-        out = np.zeros(len(self.timeline), self.program.templates[0].columns[name].dtype if len(self.timeline) else int)
-        for index, template in enumerate(self.program.templates):
-            here = self._template == index
-            out[here] = template.columns[name][self.timeline["row"][here]]
-        return out
+        return self.program.lines[self.row(position).line]
 
 
 def union_intervals(start: Ints, end: Ints) -> tuple[Ints, Ints]:
@@ -147,24 +163,6 @@ def union_intervals(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     return start[first], end[last]
 
 
-def shared_cycles(a: tuple[Ints, Ints], b: tuple[Ints, Ints]) -> int:
-    """Length of the intersection of two sets of disjoint sorted intervals."""
-    total = 0
-    i = j = 0
-    while i < len(a[0]) and j < len(b[0]):
-        low, high = max(a[0][i], b[0][j]), min(a[1][i], b[1][j])
-        total += max(0, int(high - low))
-        if a[1][i] <= b[1][j]:
-            i += 1
-        else:
-            j += 1
-    return total
-
-
-def _length(intervals: tuple[Ints, Ints]) -> int:
-    return int((intervals[1] - intervals[0]).sum())
-
-
 def busy_intervals(timeline: Timeline, core: int, pipe: Pipe) -> tuple[Ints, Ints]:
     """Disjoint intervals in which a pipe of a core is busy."""
     here = (timeline["core"] == core) & (timeline["pipe"] == pipe) & np.isin(timeline["kind"], WORK)
@@ -172,93 +170,125 @@ def busy_intervals(timeline: Timeline, core: int, pipe: Pipe) -> tuple[Ints, Int
 
 
 def scalar_time(timeline: Timeline, core: int, dispatch_cycles: int) -> ScalarTime:
-    """When the scalar unit of a core dispatched rows to other pipes, and when it was stuck before a full queue.
-
-    It takes its rows in order and is never idle before the last one: from the end of the row before (its end if it was
-    the scalar unit's own, its dispatch otherwise) until dispatching begins, only a full queue can hold it.
-    """
-    t = timeline
-    here = np.flatnonzero(t["core"] == core)
-    own = t["pipe"][here] == Pipe.S
-    free = np.concatenate([[0], np.where(own, t["end"][here], t["dispatched"][here])])[:-1]
-    begun = t["dispatched"][here] - dispatch_cycles
-    return ScalarTime(here[~own], free[~own], begun[~own], t["dispatched"][here][~own])
+    """When the scalar unit of a core dispatched rows to other pipes, and when it was stuck before a full queue."""
+    here = np.flatnonzero((timeline["core"] == core) & (timeline["pipe"] != Pipe.S))
+    done = timeline["dispatched"][here]
+    begun = done - dispatch_cycles
+    return ScalarTime(here, begun - timeline["stuck_cycles"][here], begun, done)
 
 
-def pipe_use(timeline: Timeline, core: int, pipe: Pipe, dispatch_cycles: int) -> PipeUse:
-    """How one pipe of one core spent the makespan. The scalar unit is busy while it dispatches, too."""
-    t = timeline
-    here = (t["core"] == core) & (t["pipe"] == pipe)
-    busy = busy_intervals(t, core, pipe)
-    blocked = here & np.isin(t["waited_for"], (Wait.FLAG, Wait.BUFFER, Wait.BARRIER)) & ~np.isin(t["kind"], WORK)
-    wait_start, wait_end = t["start"][blocked], t["start"][blocked] + t["wait_cycles"][blocked]
-    if pipe is Pipe.S:
-        s = scalar_time(t, core, dispatch_cycles)
-        busy = union_intervals(np.append(busy[0], s.begun), np.append(busy[1], s.done))
-        wait_start, wait_end = np.append(wait_start, s.stuck), np.append(wait_end, s.begun)
-    waits = union_intervals(wait_start, wait_end)
-    stalled = _length(waits) - shared_cycles(waits, busy)
-    busy_cycles = _length(busy)
-    rows = int((here & np.isin(t["kind"], WORK)).sum())
-    return PipeUse(core, pipe, busy_cycles, stalled, t.makespan_cycles - busy_cycles - stalled, rows)
-
-
-def all_pipe_use(timeline: Timeline, dispatch_cycles: int) -> tuple[PipeUse, ...]:
+def all_pipe_use(timeline: Timeline) -> tuple[PipeUse, ...]:
     """Every pipe that has work, of every core."""
-    pairs = sorted({(int(c), int(p)) for c, p in zip(timeline["core"], timeline["pipe"], strict=True)})
-    uses = (pipe_use(timeline, core, Pipe(pipe), dispatch_cycles) for core, pipe in pairs)
-    return tuple(u for u in uses if u.rows)
+    totals, makespan = timeline.totals, timeline.makespan_cycles
+    found = []
+    for core, pipe in zip(*(axis.tolist() for axis in np.nonzero(totals.rows)), strict=True):
+        busy, stalled = int(totals.busy_cycles[core, pipe]), int(totals.stalled_cycles[core, pipe])
+        rows = int(totals.rows[core, pipe])
+        found.append(PipeUse(core, Pipe(pipe), busy, stalled, makespan - busy - stalled, rows))
+    return tuple(found)
 
 
 def overlaps(timeline: Timeline) -> tuple[Overlap, ...]:
     """Every pair of pipes with work: shared cycles over all cores, as a share of the smaller busy time."""
-    work = np.isin(timeline["kind"], WORK) & (timeline["pipe"] != Pipe.S)
-    cores = [int(c) for c in np.unique(timeline["core"][work])]
-    pipes = [Pipe(int(p)) for p in np.unique(timeline["pipe"][work])]
-    busy = {(c, p): busy_intervals(timeline, c, p) for c in cores for p in pipes}
+    totals = timeline.totals
+    busy = totals.busy_cycles.sum(axis=0).tolist()
+    pipes = [Pipe(p) for p in np.flatnonzero(totals.rows.sum(axis=0)).tolist() if p != Pipe.S]
     found = []
     for a, b in combinations(pipes, 2):
-        shared = sum(shared_cycles(busy[c, a], busy[c, b]) for c in cores)
-        smaller = min(sum(_length(busy[c, p]) for c in cores) for p in (a, b))
+        shared, smaller = int(totals.overlap_cycles[a, b]), min(busy[a], busy[b])
         found.append(Overlap(a, b, shared, shared / smaller if smaller else 0.0))
     return tuple(found)
 
 
-def causes(program: Program, timeline: Timeline, dispatch_cycles: int) -> tuple[Cause, ...]:
+def flag_pairs(rows: Rows, only_core: int | None = None) -> dict[int, int]:
+    """Return the position of the set that each wait took: of a core and flag, the n-th wait takes the n-th set.
+
+    Flags without a partner are left out.
+    If not all rows are kept, only a wait that was held is known to belong to the set that released it.
+    Source: msopprof, core timeline (pairs flags of equal detail in order).
+    """
+    t = rows.timeline
+    core, kind = t["core"], t["kind"]
+    asked = np.ones(len(t), np.bool_) if only_core is None else core == only_core
+    if not t.is_whole:
+        waits = np.flatnonzero(asked & np.isin(t["waited_for"], (Wait.FLAG, Wait.BUFFER))).tolist()
+        held = ((wait, t.position(int(t["released_by"][wait]))) for wait in waits)
+        return {wait: by for wait, by in held if by >= 0}
+    of_flag: dict[tuple[int, ...], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    flags = np.flatnonzero(asked & ((kind == Kind.SET_FLAG) | (kind == Kind.WAIT_FLAG)))
+    for at, its_core, is_wait in zip(flags.tolist(), core[flags].tolist(), kind[flags] == Kind.WAIT_FLAG, strict=True):
+        of_flag[its_core, *rows.row(at).params][int(is_wait)].append(at)
+    return {wait: by for sets, waits in of_flag.values() for by, wait in zip(sets, waits, strict=False)}
+
+
+def within(timeline: Timeline, windows: Sequence[Span]) -> Timeline:
+    """Return a timeline with only those rows that are at work in some stretches of time; all if there are none."""
+    if not windows:
+        return timeline
+    chosen = Keep(np.zeros(1, np.bool_), tuple(windows)).chosen(
+        timeline["call"] * 0, timeline["start"], timeline["end"]
+    )
+    return replace(timeline, columns={name: column[chosen] for name, column in timeline.columns.items()})
+
+
+def edges(program: Program, timeline: Timeline, core: int) -> tuple[Span, Span]:
+    """Stretches at the begin and at the end of a run in which no row of a core is missing, (first, last) cycles.
+
+    The scalar unit takes rows in order, so that no missing row starts before the last dispatch of the rows kept at the
+    begin. A pipe works in order, so that none is at work once each has begun with those kept at the end. Either may be
+    empty.
+    """
+    calls = np.flatnonzero(program.calls["core"] == core)
+    here = np.flatnonzero(timeline["core"] == core)
+    local = np.searchsorted(calls, timeline["call"][here])
+    lengths = np.array([len(t) for t in program.templates], np.int64)[program.calls["template"][calls]]
+    missing = np.flatnonzero(np.bincount(local, minlength=len(calls)) != lengths)
+    end = timeline.makespan_cycles
+    if missing.size == 0:
+        return (0, end), (end, end)
+    head, tail = here[local < missing[0]], here[local > missing[-1]]
+    templates = np.unique(program.calls["template"][calls[missing]]).tolist()
+    pipes = np.unique(np.concatenate([program.templates[t].columns["pipe"] for t in templates]))
+    begins = [int(timeline["start"][tail[timeline["pipe"][tail] == pipe]].min(initial=end)) for pipe in pipes.tolist()]
+    return (0, int(timeline["dispatched"][head].max(initial=0))), (max(begins), end)
+
+
+def utilisation(timeline: Timeline) -> tuple[Ints, dict[Pipe, Ints]]:
+    """Share of all cores' time in which each pipe with work was busy, bin by bin, and the bins' edges; S left out."""
+    totals, end = timeline.totals, timeline.makespan_cycles
+    cuts = np.append(np.arange(0, end, totals.bin_cycles), end)
+    room = np.diff(cuts) * max(1, len(totals.busy_cycles))
+    pipes = [Pipe(p) for p in np.flatnonzero(totals.rows.sum(axis=0)).tolist() if p != Pipe.S]
+    return cuts, {pipe: totals.busy_bins[pipe, : len(room)] / room for pipe in pipes}
+
+
+def causes(program: Program, timeline: Timeline) -> tuple[Cause, ...]:
     """Waiting by pipe, kind, name and source line, most cycles first."""
-    rows = Rows(program, timeline)
-    waited = np.isin(timeline["waited_for"], STALLS) & (timeline["wait_cycles"] > 0)
+    rows, totals = TemplateRows(program), timeline.totals
     cycles: Counter[tuple[Pipe, Wait, str, str]] = Counter()
     counts: Counter[tuple[Pipe, Wait, str, str]] = Counter()
-    for number in np.flatnonzero(waited):
-        key = _cause_key(rows, int(number))
-        cycles[key] += int(timeline["wait_cycles"][number])
-        counts[key] += 1
-    for core in np.unique(timeline["core"]):
-        s = scalar_time(timeline, int(core), dispatch_cycles)
-        for number, stuck in zip(s.number, s.begun - s.stuck, strict=True):
-            if stuck > 0:
-                key = (Pipe.S, Wait.QUEUE_FULL, Pipe(int(timeline["pipe"][number])).name, rows.line(int(number)))
-                cycles[key] += int(stuck)
-                counts[key] += 1
+    for wait in (*STALLS, Wait.QUEUE_FULL):
+        for index in np.flatnonzero(totals.wait_cycles[:, wait]).tolist():
+            row = rows.row(index)
+            if wait == Wait.QUEUE_FULL:
+                pipe, name = Pipe.S, row.pipe.name
+            else:
+                pipe, name = row.pipe, waited_name(program, rows.template(index), row, wait)
+            key = (pipe, wait, name, rows.line(index))
+            cycles[key] += int(totals.wait_cycles[index, wait])
+            counts[key] += int(totals.wait_count[index, wait])
     ordered = sorted(cycles, key=lambda k: (-cycles[k], k[0], k[1], k[2], k[3]))
     return tuple(Cause(*key, count=counts[key], cycles=cycles[key]) for key in ordered)
 
 
-def _cause_key(rows: Rows, number: int) -> tuple[Pipe, Wait, str, str]:
-    row = rows.row(number)
-    wait = Wait(int(rows.timeline["waited_for"][number]))
-    return Pipe(int(rows.timeline["pipe"][number])), wait, waited_name(rows, number, row, wait), rows.line(number)
-
-
-def waited_name(rows: Rows, number: int, row: Row, wait: Wait) -> str:
+def waited_name(program: Program, template: Template, row: Row, wait: Wait) -> str:
     """The queue of a flag (pair and step if it is a kernel's own), the tensor of a transfer, the step of a barrier."""
     if wait is Wait.BANDWIDTH:
-        refs = rows.tensors(number)
+        refs = template.tensors
         return next(refs[o.tensor].name for _, o in row.operands if refs[o.tensor].buffer is Buffer.GM)
     if row.que >= 0:
-        return rows.program.ques[row.que].name
-    step = rows.program.steps[row.step]
+        return program.ques[row.que].name
+    step = program.steps[row.step]
     if row.op.name == "wait_flag":
         return " ".join(part for part in (HardEvent(row.param("event")).name, step and f"in {step}") if part)
     return step or row.op.api
@@ -266,32 +296,22 @@ def waited_name(rows: Rows, number: int, row: Row, wait: Wait) -> str:
 
 def step_cycles(program: Program, timeline: Timeline) -> dict[str, int]:
     """Cycles of each marked step, over all cores. A row counts until the next on its pipe starts, or it is complete."""
-    if not len(timeline):
+    if not program.templates:
         return {}
-    rows = Rows(program, timeline)
-    work = np.flatnonzero(np.isin(timeline["kind"], WORK) & (timeline["pipe"] != Pipe.S))
-    order = work[np.lexsort((timeline["start"][work], timeline["pipe"][work], timeline["core"][work]))]
-    start, end = timeline["start"][order], timeline["end"][order]
-    following = np.append(start[1:], np.iinfo(np.int64).max)
-    same = np.append(
-        (timeline["core"][order][1:] == timeline["core"][order][:-1])
-        & (timeline["pipe"][order][1:] == timeline["pipe"][order][:-1]),
-        False,
-    )
-    spent = np.where(same, np.minimum(end, following), end) - start
-    steps = rows.column("step")[order]
-    totals = np.bincount(steps, weights=spent, minlength=len(program.steps)).astype(np.int64)
-    return {name: int(totals[i]) for i, name in enumerate(program.steps) if name and totals[i]}
+    steps, spent = TemplateRows(program).column("step"), timeline.totals.spent_cycles
+    totals = [int(spent[steps == i].sum()) for i in range(len(program.steps))]
+    return {name: totals[i] for i, name in enumerate(program.steps) if name and totals[i]}
 
 
 def bytes_moved(program: Program) -> dict[str, int]:
     """Bytes from and to each GM tensor, as "name read" and "name written"."""
     moved: dict[str, int] = defaultdict(int)
-    per_template = [_template_bytes(t.rows, t.tensors) for t in program.templates]
-    for call, template in enumerate(program.calls["template"]):
-        decoded = program.call(call)
-        for slot, way, count in per_template[template]:
-            moved[f"{program.gm[decoded.slot_tensor[slot]].name} {way}"] += count
+    for number, template in enumerate(program.templates):
+        starts = program.calls["slot_start"][program.calls["template"] == number]
+        for slot, way, count in _template_bytes(template.rows, template.tensors):
+            tensors, calls = np.unique(program.slot_tensor[starts + slot], return_counts=True)
+            for tensor, times in zip(tensors.tolist(), calls.tolist(), strict=True):
+                moved[f"{program.gm[tensor].name} {way}"] += count * times
     return dict(sorted(moved.items()))
 
 
@@ -340,71 +360,27 @@ class DoubleSet:
 
 
 def double_sets(program: Program, timeline: Timeline) -> tuple[DoubleSet, ...]:
-    """Flags that are set twice without a wait in between: the hardware has one bit and leaves that undefined.
-
-    Sets and waits of a flag pair up in order; a set is one too many when the wait of the one before takes its flag
-    later.
-    """
-    rows = Rows(program, timeline)
-    raised: dict[tuple[int, ...], list[tuple[int, int]]] = {}
-    taken: dict[tuple[int, ...], list[int]] = {}
-    for number in np.flatnonzero(np.isin(timeline["kind"], (Kind.SET_FLAG, Kind.WAIT_FLAG))).tolist():
-        key = (int(timeline["core"][number]), *rows.row(number).params)
-        if timeline["kind"][number] == Kind.SET_FLAG:
-            raised.setdefault(key, []).append((int(timeline["end"][number]), number))
-            continue
-        held = timeline["waited_for"][number] in (Wait.FLAG, Wait.BUFFER)
-        taken.setdefault(key, []).append(int(timeline["start"][number]) + held * int(timeline["wait_cycles"][number]))
+    """Flags that are set twice without a wait in between: the hardware has one bit and leaves that undefined."""
+    rows, totals = TemplateRows(program), timeline.totals
     found: dict[tuple[int, int, str], list[int]] = {}
-    for (_, event, event_id), sets in raised.items():
-        waits = taken.get((_, event, event_id), [])
-        for (cycle, number), before in zip(sets[1:], waits, strict=False):
-            if cycle < before:
-                que = rows.row(number).que
-                name = program.ques[que].name if que >= 0 else ""
-                found.setdefault((event, event_id, name), []).append(number)
+    for index in np.flatnonzero(totals.double_sets).tolist():
+        row = rows.row(index)
+        name = program.ques[row.que].name if row.que >= 0 else ""
+        found.setdefault((row.param("event"), row.param("event_id"), name), []).append(index)
     return tuple(
-        DoubleSet(HardEvent(event).name, event_id, que, rows.line(min(numbers)), len(numbers))
-        for (event, event_id, que), numbers in sorted(found.items())
-    )
+        DoubleSet(
+            HardEvent(event).name, event_id, que,
+            rows.line(min(indices, key=lambda i: int(totals.first_double[i]))),
+            sum(int(totals.double_sets[i]) for i in indices),
+        )
+        for (event, event_id, que), indices in sorted(found.items())
+    )  # fmt: skip
 
 
 def _reaches(row: Row) -> tuple[tuple[int, int], ...]:
     """(tensor of the template, end of what the row touches of it), a pair for each operand."""
     operands = dict(row.operands)
     return tuple((operands[role].tensor, operands[role].offset_bytes + end) for role, _, end in row.op.touch(row))
-
-
-def lives(program: Program, timeline: Timeline, core: int) -> tuple[Life, ...]:
-    """Who lives where in UB of one core, by time. A queue buffer's life restarts when its producer fills it anew."""
-    rows = Rows(program, timeline)
-    open_lives: dict[tuple[str, int], _OpenLife] = {}
-    done: list[Life] = []
-    for number in np.flatnonzero(timeline["core"] == core):
-        for ref, is_dst, reach in _ub_accesses(rows, int(number)):
-            key = (ref.name, ref.address_bytes)
-            pipe, call = int(timeline["pipe"][number]), int(timeline["call"][number])
-            known = open_lives.get(key)
-            if known is None or _starts_anew(ref, known, pipe, call, is_dst):
-                if known is not None:
-                    # The last access may still be draining when the next one begins: bytes are counted once.
-                    known.end = min(known.end, max(known.start, int(timeline["start"][number])))
-                    done.append(known.life(core))
-                known = open_lives[key] = _OpenLife(ref, int(program.calls["tile"][call]))
-            known.see(int(timeline["start"][number]), int(timeline["end"][number]), pipe, call, reach)
-    done += [life.life(core) for life in open_lives.values()]
-    return tuple(sorted(done, key=lambda life: (life.start, life.address_bytes)))
-
-
-def _ub_accesses(rows: Rows, number: int) -> Iterator[tuple[TensorRef, bool, int]]:
-    """(allocation, whether it is written, bytes of it that count as in use) of each operand in UB."""
-    refs, row = rows.tensors(number), rows.row(number)
-    for role, operand in row.operands:
-        ref = refs[operand.tensor]
-        if ref.buffer is Buffer.UB:
-            is_taken = ref.name != FRAMEWORK_TMP
-            reach = ref.tensor_bytes if is_taken else max(end for t, end in rows.reaches(number) if t == operand.tensor)
-            yield ref, role == "dst", reach
 
 
 class _OpenLife:
@@ -415,12 +391,12 @@ class _OpenLife:
         self.tile = tile
         self.start = -1
         self.end = -1
-        self.pipe = -1
+        self.pipe = Pipe.S
         self.call = -1
         self.reach = 0
 
-    def see(self, start: int, end: int, pipe: int, call: int, reach: int) -> None:
-        """Take one access in."""
+    def see(self, start: int, end: int, pipe: Pipe, call: int, reach: int) -> None:
+        """Take accesses in: their earliest start, latest end, and the last one's pipe and call."""
         self.reach = max(self.reach, reach)
         self.start = start if self.start < 0 else min(self.start, start)
         self.end = max(self.end, end)
@@ -432,12 +408,140 @@ class _OpenLife:
         return Life(core, ref.name, ref.position, ref.address_bytes, self.reach, self.start, self.end, self.tile)
 
 
-def _starts_anew(ref: TensorRef, known: _OpenLife, pipe: int, call: int, is_dst: bool) -> bool:
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """Accesses of a template to one allocation in UB, none of which starts a life anew but perhaps the first.
+
+    Attributes:
+        first_pipe, first_is_dst: of the first access.
+        last_pipe: of the last access.
+        reach: bytes of it that count as in use.
+        rows: rows of the template that access it, ascending.
+        of: how many rows the template has.
+    """
+
+    ref: TensorRef
+    first_pipe: Pipe
+    first_is_dst: bool
+    last_pipe: Pipe
+    reach: int
+    rows: Ints
+    of: int
+
+    def seen(self, row: Ints, start: Ints, end: Ints) -> tuple[int, int, int] | None:
+        """Start of the first access, earliest start, and latest end in a call of which these rows are kept."""
+        at = self.rows
+        if len(row) != self.of:
+            at = np.flatnonzero(np.isin(row, at))
+            if at.size == 0:
+                return None
+        return int(start[at[0]]), int(start[at].min()), int(end[at].max())
+
+    def starts_anew(self, known: _OpenLife, call: int) -> bool:
+        """Whether the first access begins another life of the allocation."""
+        return _starts_anew(self.ref, (known.pipe, known.call), (self.first_pipe, call), self.first_is_dst)
+
+
+def _turns(template: Template) -> tuple[_Turn, ...]:
+    """What a template does to UB, by allocation and life, in the order of the first accesses."""
+    found: list[_Turn] = []
+    rows: list[dict[int, None]] = []
+    latest: dict[tuple[str, int], int] = {}
+    for number, row in enumerate(template.rows):
+        for ref, is_dst, reach in _ub_accesses(row, template.tensors):
+            at = latest.get((ref.name, ref.address_bytes), -1)
+            if at < 0 or _starts_anew(ref, (found[at].last_pipe, 0), (row.pipe, 0), is_dst):
+                at = latest[ref.name, ref.address_bytes] = len(found)
+                found.append(_Turn(ref, row.pipe, is_dst, row.pipe, 0, np.zeros(0, np.int64), len(template)))
+                rows.append({})
+            rows[at][number] = None
+            found[at] = replace(found[at], last_pipe=row.pipe, reach=max(found[at].reach, reach))
+    return tuple(replace(turn, rows=np.array(list(its))) for turn, its in zip(found, rows, strict=True))
+
+
+def _ub_accesses(row: Row, refs: tuple[TensorRef, ...]) -> Iterator[tuple[TensorRef, bool, int]]:
+    """(allocation, whether it is written, bytes of it that count as in use) of each operand in UB."""
+    for role, operand in row.operands:
+        ref = refs[operand.tensor]
+        if ref.buffer is Buffer.UB:
+            is_taken = ref.name != FRAMEWORK_TMP
+            reach = ref.tensor_bytes if is_taken else max(end for t, end in _reaches(row) if t == operand.tensor)
+            yield ref, role == "dst", reach
+
+
+def _starts_anew(ref: TensorRef, before: tuple[Pipe, int], now: tuple[Pipe, int], is_dst: bool) -> bool:
+    """Whether an access begins another life, given pipe and call of the access before and of this one."""
     if ref.position == "VECIN":
-        return is_dst and pipe == Pipe.MTE2 and known.pipe != Pipe.MTE2
+        return is_dst and now[0] is Pipe.MTE2 and before[0] is not Pipe.MTE2
     if ref.position == "VECOUT":
-        return is_dst and known.pipe == Pipe.MTE3
-    return call != known.call
+        return is_dst and before[0] is Pipe.MTE3
+    return now[1] != before[1]
+
+
+class Lives:
+    """The lives of every core; what a template accesses is looked up once."""
+
+    def __init__(self, program: Program, timeline: Timeline) -> None:
+        self._program = program
+        self._timeline = timeline
+        self._order = np.argsort(timeline["core"], kind="stable")
+        self._bounds = np.searchsorted(timeline["core"][self._order], np.arange(program.block_dim + 1))
+        self._turns: dict[int, tuple[_Turn, ...]] = {}
+
+    def of(self, core: int) -> tuple[Life, ...]:
+        """Return the lives of one core, see `lives`."""
+        here = self._order[self._bounds[core] : self._bounds[core + 1]]
+        if not self._timeline.is_whole:
+            order = np.flatnonzero(self._program.calls["core"] == core)
+            call = np.searchsorted(order, self._timeline["call"][here])
+            return tuple(
+                life
+                for part in np.split(here, np.flatnonzero(np.diff(call) > 1) + 1)
+                for life in self._part(core, part)
+            )
+        return self._part(core, here)
+
+    def _part(self, core: int, here: Ints) -> tuple[Life, ...]:
+        """The lives of rows of one core between which none is missing."""
+        t = self._timeline
+        call, row, start, end = (t[name][here] for name in ("call", "row", "start", "end"))
+        cuts = np.flatnonzero(np.diff(call, prepend=-1, append=-1)).tolist()
+        open_lives: dict[tuple[str, int], _OpenLife] = {}
+        done: list[Life] = []
+        for first, last in pairwise(cuts):
+            number = int(call[first])
+            tile, times = (
+                int(self._program.calls["tile"][number]),
+                (row[first:last], start[first:last], end[first:last]),
+            )
+            for turn in self._turns_of(int(self._program.calls["template"][number])):
+                seen = turn.seen(*times)
+                if seen is None:
+                    continue
+                key = (turn.ref.name, turn.ref.address_bytes)
+                known = open_lives.get(key)
+                if known is None or turn.starts_anew(known, number):
+                    if known is not None:
+                        # The last access may still be draining when the next one begins: bytes are counted once.
+                        known.end = min(known.end, max(known.start, seen[0]))
+                        done.append(known.life(core))
+                    known = open_lives[key] = _OpenLife(turn.ref, tile)
+                known.see(seen[1], seen[2], turn.last_pipe, number, turn.reach)
+        done += [life.life(core) for life in open_lives.values()]
+        return tuple(sorted(done, key=lambda life: (life.start, life.address_bytes)))
+
+    def _turns_of(self, template: int) -> tuple[_Turn, ...]:
+        if template not in self._turns:
+            self._turns[template] = _turns(self._program.templates[template])
+        return self._turns[template]
+
+
+def lives(program: Program, timeline: Timeline, core: int) -> tuple[Life, ...]:
+    """Who lives where in UB of one core, by time. A queue buffer's life restarts when its producer fills it anew.
+
+    Where rows were not kept, lives end, and begin again behind the gap.
+    """
+    return Lives(program, timeline).of(core)
 
 
 def occupancy(found: tuple[Life, ...]) -> tuple[Ints, Ints]:

@@ -1,7 +1,9 @@
 """What recording collects: templates, calls, queues, lines, steps, findings; in the end a Program."""
 
+from array import array
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from operator import index
 
 import numpy as np
 
@@ -44,6 +46,8 @@ class RecordedTile:
 
     template: int
     exit_state: RecorderState
+    exit_number: int
+    """Number of that state, see `ProgramBuilder.number`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,10 @@ class SlotTensor(GlobalTensor):
     def of(cls, t: GlobalTensor, slot: int) -> "SlotTensor":
         """Return a tile's view of its argument: offsets count from the slot's base."""
         return cls(t.name, t.dtype, t.shape, t.index, base_bytes=0, offset_bytes=0, slot=slot)
+
+    def __getitem__(self, offset: int) -> "SlotTensor":
+        """Return the window that starts `offset` elements later."""
+        return replace(self, offset_bytes=self.offset_bytes + index(offset) * self.dtype.bytes)
 
     @property
     def count(self) -> int:
@@ -86,9 +94,10 @@ class ProgramBuilder:
         self.templates: list[Template] = []
         self.by_digest: dict[str, int] = {}
         self.tiles: dict[Hashable, RecordedTile] = {}
-        self.calls: list[tuple[int, int, int, int]] = []
-        self.slot_tensor: list[int] = []
-        self.slot_base_bytes: list[int] = []
+        self._numbers: dict[Hashable, int] = {}
+        self._calls = array("q")
+        self._slot_tensor = array("i")
+        self._slot_base_bytes = array("q")
         self.lines: dict[str, int] = {}
         self.steps: dict[str, int] = {"": 0}
         self.ques: dict[str, QueInfo] = {}
@@ -100,6 +109,10 @@ class ProgramBuilder:
         """Return an empty template to record into, with a number of its own."""
         self.segments += 1
         return Segment(name, is_tile, serial=self.segments)
+
+    def number(self, key: Hashable) -> int:
+        """Return a number that equal keys share: quicker to compare than what they are made of."""
+        return self._numbers.setdefault(key, len(self._numbers))
 
     def line(self, text: str) -> int:
         """Return the number of a source line."""
@@ -132,20 +145,21 @@ class ProgramBuilder:
 
     def log_call(self, core: int, template: int, tile: int, slots: list[tuple[int, int]]) -> None:
         """Append one call."""
-        self.calls.append((core, template, tile, len(self.slot_tensor)))
-        self.slot_tensor += [t for t, _ in slots]
-        self.slot_base_bytes += [b for _, b in slots]
+        self._calls.extend((core, template, tile, len(self._slot_tensor)))
+        for tensor, base_bytes in slots:
+            self._slot_tensor.append(tensor)
+            self._slot_base_bytes.append(base_bytes)
 
     def build(self) -> Program:
         """Return the program recorded so far."""
-        columns = np.array(self.calls, np.int64).reshape(-1, 4)
+        columns = np.array(self._calls, np.int64).reshape(-1, 4)
         return Program(
             soc=self.device.name,
             block_dim=self.block_dim,
             templates=tuple(self.templates),
             calls={name: columns[:, i].copy() for i, name in enumerate(("core", "template", "tile", "slot_start"))},
-            slot_tensor=np.array(self.slot_tensor, np.int32),
-            slot_base_bytes=np.array(self.slot_base_bytes, np.int64),
+            slot_tensor=np.array(self._slot_tensor, np.int32),
+            slot_base_bytes=np.array(self._slot_base_bytes, np.int64),
             gm=self.gm,
             ques=tuple(self.ques.values()),
             lines=tuple(self.lines),

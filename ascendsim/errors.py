@@ -121,6 +121,10 @@ class Rejected(AscendSimError):
         super().__init__("\n".join(str(f) for f in self.findings))
 
 
+class EnginesDiffer(AscendSimError):
+    """The two engines gave different timelines for one program: an error of this package, not of the user."""
+
+
 class Deadlock(AscendSimError):
     """No pipe can move. The text lists every waiting pipe, its flag, and the last cycle anything moved.
 

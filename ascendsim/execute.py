@@ -7,24 +7,27 @@ Every byte starts as 0xFF and unwritten; arithmetic on unwritten bytes, and stor
 
 import zlib
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascendsim.device import Device
-from ascendsim.dtypes import DType, pack, unpack
+from ascendsim.dtypes import UINT8, DType, pack, unpack
 from ascendsim.errors import Deadlock, Finding, Rule
-from ascendsim.isa.instruction import Operand, Row
+from ascendsim.isa.instruction import Operand, Row, Step, TensorRef
 from ascendsim.isa.log import log_row
-from ascendsim.memory import Bytes
-from ascendsim.program import Call, Program, Template
+from ascendsim.memory import POISON, Bytes, Lanes
+from ascendsim.program import Program, Template
 from ascendsim.progress import StageProgress
 from ascendsim.terms import Buffer, HalfOverflow, HardEvent, Pipe
 
 Array = NDArray[Any]
-At = slice | Array
+Index = Array | EllipsisType
 
 UNINIT = Rule(
     "W-MEM-UNINIT",
@@ -61,255 +64,558 @@ class Execution:
     log: tuple[dict[str, str], ...]
 
 
-@dataclass(slots=True)
-class _Item:
-    """A row to run, in its call."""
-
-    call: Call
-    template: Template
-    row: Row
-    position: int
-    registers: list[Array]
+# ---- bytes of an operand ------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class _Core:
-    """One core while it runs; also the Context that instructions see."""
+class _Local:
+    """The lanes of an operand in UB. Regular ones are a view (`index` is all of it), others are picked by index.
+
+    Attributes:
+        complete_since: the machine's epoch in which every byte was seen written; -1 for never.
+    """
+
+    content: Array
+    written: Array
+    index: Index
+    byte_index: Index
+    at: Array | None
+    """Byte indices in UB, for the instruction log; None if there is none."""
+    complete_since: int = -1
+
+    def read(self) -> Array:
+        """Elements, 1-D."""
+        return self.content[self.index].reshape(-1)
+
+    def put(self, values: Array) -> None:
+        """Write elements."""
+        self.content[self.index] = values.reshape(self.content.shape) if self.index is ... else values
+
+    def flags(self) -> Array:
+        """Which bytes were written, 1-D."""
+        return self.written[self.byte_index].reshape(-1)
+
+    def mark(self, flags: Array | bool) -> None:
+        """Say which bytes are written now."""
+        if isinstance(flags, np.ndarray) and self.byte_index is ...:
+            flags = flags.reshape(self.written.shape)
+        self.written[self.byte_index] = flags
+
+    def span(self) -> Array:
+        """Byte indices in UB."""
+        assert self.at is not None
+        return self.at
+
+
+@dataclass(slots=True)
+class _Global:
+    """The lanes of an operand in GM, whose base each call supplies."""
+
+    machine: "Machine"
+    slot: int
+    offset_bytes: int
+    at: Lanes
+    """In bytes from the operand's start."""
+    element: np.dtype[Any]
+    complete_since: int = -1
+
+    def read(self) -> Array:
+        """Elements, 1-D."""
+        memory, start = self._place()
+        return self._pick(memory.content, start).reshape(-1).view(self.element)
+
+    def put(self, values: Array) -> None:
+        """Write elements."""
+        memory, start = self._place()
+        self._set(memory.content, start, np.ascontiguousarray(values).view(np.uint8))
+
+    def flags(self) -> Array:
+        """Which bytes were written, 1-D."""
+        memory, start = self._place()
+        return self._pick(memory.written, start).reshape(-1)
+
+    def mark(self, flags: Array | bool) -> None:
+        """Say which bytes are written now."""
+        memory, start = self._place()
+        self._set(memory.written, start, flags)
+
+    def span(self) -> Array:
+        """Byte indices in the GM tensor."""
+        return self.at.offsets + self._place()[1]
+
+    def _place(self) -> tuple[Bytes, int]:
+        memory, base = self.machine.slots[self.slot]
+        return memory, base + self.offset_bytes
+
+    def _pick(self, memory: Array, start: int) -> Array:
+        if self.at.strides == (1,):
+            first = start + self.at.first
+            return memory[first : first + self.at.shape[0]]
+        return _window(memory, start, self.at, memory.dtype) if self.at.table is None else memory[self.at.table + start]
+
+    def _set(self, memory: Array, start: int, values: Array | bool) -> None:
+        if self.at.table is None and not self.at.meets_itself:
+            window = self._pick(memory, start)
+            window[...] = values.reshape(window.shape) if isinstance(values, np.ndarray) else values
+        else:  # of lanes on the same byte the last one stays
+            memory[self.at.offsets + start] = values
+
+
+def _window(memory: Array, start: int, at: Lanes, element: np.dtype[Any]) -> Array:
+    """Grid of lanes as a view of a memory of one-byte items; `start` in bytes, `at` in elements."""
+    width = element.itemsize
+    strides = tuple(s * width for s in at.strides)
+    return np.ndarray(at.shape, element, memory.data, start + at.first * width, strides)
+
+
+# ---- one core's memories, as instructions see them ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A template ready to run.
+
+    Attributes:
+        steps: for each row its execution, None for one that touches no data.
+        work: the executions there are, in order.
+        sync: rows on which other pipes may depend: flags, and barriers of all pipes.
+    """
+
+    rows: tuple[Row, ...]
+    steps: tuple[Step | None, ...]
+    work: tuple[Step, ...]
+    sync: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Machine:
+    """UB, GM, slots and registers of the core that runs; the Context that instructions see.
+
+    Every template is prepared once: its rows' addresses, lanes and views are the same for all calls and cores.
+    """
 
     program: Program
-    device: Device
     gm: tuple[Bytes, ...]
-    number: int
-    overflow: HalfOverflow
-    keep_log: bool
     ub: Bytes
-    flags: dict[tuple[int, int], str] = field(default_factory=dict)
-    """Raised flags, and where they were set."""
-    held: dict[Pipe, "deque[_Item]"] = field(default_factory=dict)
-    item: _Item | None = None
+    overflow: HalfOverflow
+    keep_log: bool = False
+    slots: list[tuple[Bytes, int]] = field(default_factory=list)
+    """Of the running call: the GM tensor's bytes, and where in them the slot begins."""
+    registers: list[Array] = field(default_factory=list)
+    """Of the running call."""
     findings: dict[tuple[str, str, str], Finding] = field(default_factory=dict)
-    log: dict[int, dict[str, str]] = field(default_factory=dict)
-    written: list[tuple[Buffer, int, Array]] = field(default_factory=list)
+    spans: list[Array] = field(default_factory=list)
+    """Byte indices that the running row has written, with keep_log."""
+    epoch: int = 0
+    """Counts the times that bytes may have become unwritten."""
+    prepared: dict[int, Prepared] = field(default_factory=dict)
+    _areas: dict[tuple[object, ...], _Local] = field(default_factory=dict)
+    _template: Template | None = None
+    _row: Row | None = None
+
+    def start_core(self) -> None:
+        """Begin another core, with a UB that nobody has written and no findings."""
+        self.ub.reset()
+        self.epoch += 1
+        self.findings = {}
+
+    def enter(self, frame: "Frame") -> None:
+        """Let the rows that follow belong to a call."""
+        self.slots, self.registers = frame.slots, frame.registers
+
+    def frame(self, template: int, slot_start: int) -> "Frame":
+        """Return the slots and fresh registers of a call."""
+        program = self.program
+        slots = []
+        for i in range(slot_start, slot_start + program.templates[template].slots):
+            tensor = int(program.slot_tensor[i])
+            slots.append((self.gm[tensor], int(program.slot_base_bytes[i]) - program.gm[tensor].base_bytes))
+        return Frame(slots, [np.zeros((), np.uint8)] * program.templates[template].registers)
+
+    def prepare(self, template: int) -> Prepared:
+        """Return a template ready to run on these memories."""
+        known = self.prepared.get(template)
+        if known is None:
+            self._template = self.program.templates[template]
+            known = prepare_rows(self._template.rows, self._step)
+            self.prepared[template] = known
+        return known
+
+    def _step(self, row: Row) -> Step | None:
+        self._row = row
+        return row.op.execute(self, row)
 
     # ---- Context ------------------------------------------------------------------------------------------------
 
-    def address(self, operand: Operand) -> int:
-        """Return the absolute address of an operand's first byte."""
-        assert self.item is not None
-        tensor = self.item.template.tensors[operand.tensor]
-        if tensor.buffer is Buffer.UB:
-            return tensor.address_bytes + operand.offset_bytes
-        return self.item.call.slot_base_bytes[tensor.slot] + operand.offset_bytes
+    def distance(self, a: Operand, b: Operand) -> int | None:
+        """Return the bytes from the start of `a` to the start of `b`; no instruction has two operands in GM."""
+        first, second = self._tensor(a), self._tensor(b)
+        if first.buffer is not Buffer.UB or second.buffer is not Buffer.UB:
+            return None
+        return second.address_bytes + b.offset_bytes - first.address_bytes - a.offset_bytes
 
-    def _place(self, operand: Operand) -> tuple[Bytes, int]:
-        """Memory and byte index of an operand's first byte."""
-        assert self.item is not None
-        tensor = self.item.template.tensors[operand.tensor]
-        if tensor.buffer is Buffer.UB:
-            return self.ub, tensor.address_bytes + operand.offset_bytes
-        index = self.item.call.slot_tensor[tensor.slot]
-        start = self.item.call.slot_base_bytes[tensor.slot] - self.program.gm[index].base_bytes
-        return self.gm[index], start + operand.offset_bytes
+    def reader(self, operand: Operand, at: Lanes) -> Callable[[], Array]:
+        """Return what gives elements of an operand, noting unwritten ones."""
+        area, note = self._area(operand, at, operand.dtype), self._noter(operand)
 
-    def load(self, operand: Operand, at: At) -> Array:
-        """Return elements of an operand, noting unwritten ones."""
-        memory, start = self._place(operand)
-        width = operand.dtype.bytes
-        if isinstance(at, slice):
-            span = slice(start + at.start * width, start + at.stop * width)
-            if not memory.written[span].all():
-                self._note_unwritten(operand, int((~memory.written[span]).sum()))
-            first = start // width
-            return np.asarray(memory.typed(operand.dtype)[first + at.start : first + at.stop])
-        index = at + start // width
-        written = memory.written.reshape(-1, width)[index] if start % width == 0 else np.ones(1, np.bool_)
-        if not written.all():
-            self._note_unwritten(operand, int((~written).sum()))
-        return np.asarray(memory.typed(operand.dtype)[index])
+        def read() -> Array:
+            if area.complete_since != self.epoch and not self._is_complete(area):
+                note(area)
+            return area.read()
 
-    def store(self, operand: Operand, at: At, values: Array) -> None:
-        """Write elements of an operand."""
-        memory, start = self._place(operand)
-        width = operand.dtype.bytes
-        view = memory.typed(operand.dtype)
-        if isinstance(at, slice):
-            first = start // width
-            view[first + at.start : first + at.stop] = values
-            span = np.arange(start + at.start * width, start + at.stop * width) if self.keep_log else None
-            memory.written[start + at.start * width : start + at.stop * width] = True
-        else:
-            index = at + start // width
-            view[index] = values
-            span = (index[:, None] * width + np.arange(width)).reshape(-1)
-            memory.written[span] = True
-        self._log_written(operand, span)
+        return read
 
-    def copy(self, dst: Operand, dst_at: Array, src: Operand, src_at: Array) -> None:
-        """Move bytes; unwritten ones stay unwritten, and are noted when they reach GM."""
-        source, s = self._place(src)
-        target, d = self._place(dst)
-        moved, flags = source.content[src_at + s], source.written[src_at + s]
-        target.content[dst_at + d] = moved
-        target.written[dst_at + d] = flags
-        self._log_written(dst, dst_at + d)
-        if self._is_gm(dst) and not flags.all():
-            self._note_unwritten(src, int((~flags).sum()))
+    def writer(self, operand: Operand, at: Lanes) -> Callable[[Array], None]:
+        """Return what writes elements of an operand."""
+        area = self._area(operand, at, operand.dtype, written=True)
 
-    def fill(self, dst: Operand, at: Array, value: Array | None) -> None:
-        """Write raw bytes, or leave them undefined."""
-        target, d = self._place(dst)
-        target.content[at + d] = 0xFF if value is None else value
-        target.written[at + d] = value is not None
-        self._log_written(dst, at + d)
+        def write(values: Array) -> None:
+            area.put(values)
+            self._complete(area)
 
-    def disown(self, dst: Operand, at: Array) -> None:
-        """Count bytes as never written, whatever they hold."""
-        target, d = self._place(dst)
-        target.written[at + d] = False
+        return write
 
-    def register(self, row: Row) -> Array:
-        """Return the scalar of a row, in dst's dtype."""
+    def mover(self, dst: Operand, dst_at: Lanes, src: Operand, src_at: Lanes) -> Step:
+        """Return what moves bytes; unwritten ones stay unwritten, and are noted when they reach GM."""
+        source = self._area(src, src_at, UINT8)
+        target = self._area(dst, dst_at, UINT8, written=True)
+        note = self._noter(src) if isinstance(target, _Global) else _silent
+
+        def move() -> None:
+            if source.complete_since == self.epoch or self._is_complete(source):
+                target.put(source.read())
+                self._complete(target)
+                return
+            flags = source.flags().copy()
+            target.put(source.read())
+            self._leave(target, flags)
+            note(source)
+
+        return move
+
+    def filler(self, dst: Operand, at: Lanes, value: Array | None) -> Step:
+        """Return what writes raw bytes, or leaves them undefined."""
+        area = self._area(dst, at, UINT8, written=True)
+        content = np.full(at.size, POISON, np.uint8) if value is None else value
+
+        def fill() -> None:
+            area.put(content)
+            if value is None:
+                self._leave(area, flags=False)
+            else:
+                self._complete(area)
+
+        return fill
+
+    def disowner(self, dst: Operand, at: Lanes) -> Step:
+        """Return what counts bytes as never written, whatever they hold."""
+        area = self._area(dst, at, UINT8, written=True)
+
+        def disown() -> None:
+            area.mark(flags=False)
+            self.epoch += 1
+
+        return disown
+
+    def scalar(self, row: Row) -> Callable[[], Array]:
+        """Return what gives the scalar of a row, in dst's dtype."""
         assert row.dst is not None
-        return unpack(self._scalar_bits(row), row.dst.dtype)
+        kind = row.dst.dtype
+        if row.register < 0:
+            immediate = unpack(row.scalar_bits, kind)
+            return lambda: immediate
+        return lambda: unpack(self.scalar_bits(row), kind)
 
-    def set_register(self, row: Row, value: Array) -> None:
-        """Set the register that a row names."""
-        assert self.item is not None
-        self.item.registers[row.register] = np.array(value)
+    def register(self, row: Row) -> Callable[[Array], None]:
+        """Return what sets the register that a row names."""
+        number = row.register
 
-    # ---- notes --------------------------------------------------------------------------------------------------
+        def keep(value: Array) -> None:
+            self.registers[number] = np.array(value)
 
-    def _is_gm(self, operand: Operand) -> bool:
-        assert self.item is not None
-        return self.item.template.tensors[operand.tensor].buffer is Buffer.GM
+        return keep
 
-    def _note_unwritten(self, operand: Operand, count: int) -> None:
-        assert self.item is not None
-        row = self.item.row
+    # ---- behind it ----------------------------------------------------------------------------------------------
+
+    def scalar_bits(self, row: Row) -> int:
+        """Return the bits of a row's scalar: its immediate, or what its register holds in the running call."""
+        if row.register < 0:
+            return row.scalar_bits
+        value = self.registers[row.register]
+        if row.dst is not None and row.dst.dtype.numpy != value.dtype:
+            return pack(float(value), row.dst.dtype)  # C++ converts the argument on the way in
+        return int(value.view(f"u{value.dtype.itemsize}"))
+
+    def _tensor(self, operand: Operand) -> TensorRef:
+        assert self._template is not None
+        return self._template.tensors[operand.tensor]
+
+    def _area(self, operand: Operand, at: Lanes, element: DType, *, written: bool = False) -> _Local | _Global:
+        tensor = self._tensor(operand)
+        width = element.bytes
+        if tensor.buffer is not Buffer.UB:
+            return _Global(self, tensor.slot, operand.offset_bytes, at.of_bytes(width), element.numpy)
+        is_grid = at.table is None and not (written and at.meets_itself)
+        key = (tensor.address_bytes + operand.offset_bytes, at, element.code, is_grid)
+        known = self._areas.get(key)
+        if known is None:
+            known = self._local(key[0] // width, at, element, is_grid=is_grid)
+            self._areas[key] = known
+        return known
+
+    def _local(self, first: int, at: Lanes, element: DType, *, is_grid: bool) -> _Local:
+        """Lanes of UB that begin `first` elements behind its start; of lanes on the same byte the last one stays."""
+        in_bytes, start = at.of_bytes(element.bytes), first * element.bytes
+        span = in_bytes.offsets + start if self.keep_log or not is_grid else None
+        if is_grid:
+            content = _window(self.ub.content, start, at, element.numpy)
+            return _Local(content, _window(self.ub.written, start, in_bytes, self.ub.written.dtype), ..., ..., span)
+        assert span is not None
+        return _Local(self.ub.typed(element), self.ub.written, at.offsets + first, span, span)
+
+    def _is_complete(self, area: _Local | _Global) -> bool:
+        """Whether all bytes of an area are written; remembered as long as nothing becomes unwritten."""
+        complete = bool(area.flags().all())
+        if complete and isinstance(area, _Local):
+            area.complete_since = self.epoch
+        return complete
+
+    def _complete(self, area: _Local | _Global) -> None:
+        """Count an area as written."""
+        if area.complete_since != self.epoch:
+            area.mark(flags=True)
+            if isinstance(area, _Local):
+                area.complete_since = self.epoch
+        if self.keep_log:
+            self.spans.append(area.span())
+
+    def _leave(self, area: _Local | _Global, flags: Array | bool) -> None:
+        """Count bytes of an area as written or not."""
+        area.mark(flags)
+        self.epoch += 1
+        if self.keep_log:
+            self.spans.append(area.span())
+
+    def _noter(self, operand: Operand) -> Callable[[_Local | _Global], None]:
+        """Return what notes that the row being prepared reads unwritten bytes of an operand."""
+        row = self._row
+        assert row is not None
         role = next(r for r, o in row.operands if o is operand)
-        tensor = self.item.template.tensors[operand.tensor].name
+        tensor = self._tensor(operand).name
         where = f"{row.op.api} ({self.program.lines[row.line]})"
-        finding = UNINIT.finding(where, operand=role, got=count, wanted=0, fill={"api": row.op.api, "tensor": tensor})
-        self.findings.setdefault((where, role, tensor), finding)
 
-    def _log_written(self, operand: Operand, span: Array | None) -> None:
-        if self.keep_log and span is not None:
-            memory = Buffer.GM if self._is_gm(operand) else Buffer.UB
-            self.written.append((memory, operand.tensor, span))
+        def note(area: _Local | _Global) -> None:
+            if (where, role, tensor) not in self.findings:
+                count = int((~area.flags()).sum())
+                fill = {"api": row.op.api, "tensor": tensor}
+                finding = UNINIT.finding(where, operand=role, got=count, wanted=0, fill=fill)
+                self.findings[where, role, tensor] = finding
 
-    # ---- running ------------------------------------------------------------------------------------------------
+        return note
 
-    def run(self) -> None:
-        """Run all rows of this core.
+
+def _silent(area: _Local | _Global) -> None:
+    """Note nothing: moves inside UB carry unwritten bytes along."""
+    del area
+
+
+def prepare_rows(rows: tuple[Row, ...], step: Callable[[Row], Step | None]) -> Prepared:
+    """Return rows with their executions."""
+    steps = tuple(step(row) for row in rows)
+    sync = tuple(i for i, row in enumerate(rows) if is_sync(row))
+    return Prepared(rows, steps, tuple(s for s in steps if s is not None), sync)
+
+
+# ---- pipes and flags ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What belongs to one call: its slots and its registers."""
+
+    slots: list[tuple[Bytes, int]]
+    registers: list[Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A row on its way through the pipes: which one of its template, of which call, and its number on the core."""
+
+    row: Row
+    position: int
+    call: int
+    number: int
+    frame: Frame
+    step: Step | None
+
+
+def is_sync(row: Row) -> bool:
+    """Whether other pipes may depend on a row: a flag, or a barrier of all pipes."""
+    return row.op.name in ("set_flag", "wait_flag") or (row.op.name == "pipe_barrier" and row.pipe is Pipe.S)
+
+
+@dataclass(frozen=True, slots=True)
+class PipeState:
+    """Flags that are raised, and rows that pipes hold."""
+
+    raised: frozenset[tuple[int, ...]] = frozenset()
+    held: tuple[tuple[Pipe, tuple[Item, ...]], ...] = ()
+
+
+class Pipes:
+    """The pipes of one core. A row whose pipe is held by a flag that nobody has set yet stays behind on its pipe."""
+
+    def __init__(self, core: int, lines: tuple[str, ...], run: Callable[[Item], None]) -> None:
+        self.findings: dict[tuple[str, str, str], Finding] = {}
+        self._core = core
+        self._lines = lines
+        self._run = run
+        self._flags: dict[tuple[int, ...], str] = {}
+        self._held: dict[Pipe, deque[Item]] = {}
+
+    @property
+    def state(self) -> PipeState:
+        """Everything that later rows depend on."""
+        return PipeState(frozenset(self._flags), tuple((p, tuple(line)) for p, line in self._held.items() if line))
+
+    def go_on(self, state: PipeState) -> None:
+        """Start from what other rows left."""
+        self._flags = dict.fromkeys(state.raised, "")
+        self._held = {pipe: deque(line) for pipe, line in state.held}
+
+    def offer(self, item: Item) -> None:
+        """Run a row now, or leave it behind on its pipe. A held scalar unit holds everything that follows."""
+        line = self._held.get(Pipe.S) or self._held.get(item.row.pipe)
+        if line:
+            line.append(item)
+        elif self._blocked(item):
+            self._held[item.row.pipe] = deque([item])
+        else:
+            self._execute(item)
+
+    def finish(self) -> None:
+        """All rows were offered.
 
         Raises:
             Deadlock: rows are left that wait for flags nobody sets.
         """
-        position = 0
-        for call in self.program.calls_of(self.number):
-            template = self.program.templates[call.template]
-            registers: list[Array] = [np.zeros((), np.uint8)] * template.registers
-            for row in template.rows:
-                self._offer(_Item(call, template, row, position, registers))
-                position += 1
-        if any(self.held.values()):
+        if any(self._held.values()):
             raise Deadlock(self._describe_deadlock())
-        for (event, event_id), where in self.flags.items():
+        for (event, event_id), where in self._flags.items():
             finding = UNPAIRED.finding(where, operand=HardEvent(event).name, got=event_id, wanted="a wait")
             self.findings.setdefault((where, finding.code, finding.operand), finding)
 
-    def _offer(self, item: _Item) -> None:
-        """Run a row now, or leave it behind on its pipe. A held scalar unit holds everything that follows."""
-        scalar = self.held.get(Pipe.S)
-        line = scalar or self.held.get(item.row.pipe)
-        if line:
-            line.append(item)
-        elif self._blocked(item):
-            self.held[item.row.pipe] = deque([item])
-        else:
-            self._execute(item)
-
-    def _blocked(self, item: _Item) -> bool:
+    def _blocked(self, item: Item) -> bool:
         row = item.row
         if row.op.name == "wait_flag":
-            return row.params not in self.flags
-        return row.op.name == "pipe_barrier" and row.pipe is Pipe.S and any(self.held.values())
+            return row.params not in self._flags
+        return row.op.name == "pipe_barrier" and row.pipe is Pipe.S and any(self._held.values())
 
-    def _execute(self, item: _Item) -> None:
-        self.item = item
+    def _execute(self, item: Item) -> None:
         row = item.row
         if row.op.name == "set_flag":
             self._set_flag(row)
         elif row.op.name == "wait_flag":
-            del self.flags[row.params]  # type: ignore[arg-type]
-        else:
-            self.written.clear()
-            row.op.execute(self, row)
-        if self.keep_log:
-            self.log[item.position] = self._log_entry(item)
+            del self._flags[row.params]
+        self._run(item)
         if row.op.name == "set_flag":
             self._wake(HardEvent(row.param("event")).dst)
 
     def _set_flag(self, row: Row) -> None:
-        flag = (row.params[0], row.params[1])
-        where = self.program.lines[row.line]
-        if flag in self.flags:
-            name = HardEvent(flag[0]).name
-            finding = DUPLICATE.finding(where, operand=name, got=flag[1], wanted="a wait first")
+        where = self._lines[row.line]
+        if row.params in self._flags:
+            name = HardEvent(row.param("event")).name
+            finding = DUPLICATE.finding(where, operand=name, got=row.param("event_id"), wanted="a wait first")
             self.findings.setdefault((where, finding.code, name), finding)
-        self.flags[flag] = where
+        self._flags[row.params] = where
 
     def _wake(self, pipe: Pipe) -> None:
         """Run what this pipe held, as far as it now goes."""
-        line = self.held.get(pipe)
+        line = self._held.get(pipe)
         while line and not self._blocked(line[0]):
             item = line.popleft()
             if pipe is Pipe.S and item.row.pipe is not Pipe.S:
-                rest, self.held[pipe] = list(line), deque()
+                rest, self._held[pipe] = list(line), deque()
                 line.clear()
-                self._offer(item)
+                self.offer(item)
                 for follower in rest:
-                    self._offer(follower)
-                line = self.held[pipe]
+                    self.offer(follower)
+                line = self._held[pipe]
             else:
                 self._execute(item)
 
     def _describe_deadlock(self) -> str:
-        lines = [f"deadlock on core {self.number}: no pipe can move"]
-        for pipe, waiting in self.held.items():
+        lines = [f"deadlock on core {self._core}: no pipe can move"]
+        for pipe, waiting in self._held.items():
             if waiting:
                 row = waiting[0].row
                 event = HardEvent(row.param("event")).name if row.op.name == "wait_flag" else "PIPE_ALL"
-                at = self.program.lines[row.line]
+                at = self._lines[row.line]
                 setter = HardEvent[event].src.name if row.op.name == "wait_flag" else "every pipe"
                 lines.append(f"  {pipe.name} waits at {at} for {event} id {row.params[-1]}, which {setter} never sets")
         return "\n".join(lines)
 
-    def _log_entry(self, item: _Item) -> dict[str, str]:
-        row = item.row
-        entry = log_row(row, item.position, 0, item.template.tensors)
-        if row.op.takes_scalar or row.register >= 0:
-            entry["scalar_bits"] = f"0x{self._scalar_bits(row):x}"
-        spans = [span for _, _, span in self.written]
-        if spans:
-            distinct = np.unique(np.concatenate(spans))
-            memory = self._place(row.dst)[0] if row.dst is not None else self.ub
-            entry["written_bytes"] = str(distinct.size)
-            entry["written_crc32"] = f"{zlib.crc32(memory.content[distinct].tobytes()):08x}"
-        return entry
 
-    def _scalar_bits(self, row: Row) -> int:
-        assert self.item is not None
-        if row.register < 0:
-            return row.scalar_bits
-        value = self.item.registers[row.register]
-        if row.dst is not None and row.dst.dtype.numpy != value.dtype:
-            return pack(float(value), row.dst.dtype)  # C++ converts the argument on the way in
-        return _bits(value)
+class FlagOrder(Enum):
+    """What the flags of one core do if its rows run in program order."""
+
+    PAIRED = "every wait finds its flag, and every flag is waited for once"
+    FOUND = "no wait is ever in vain, but a flag is set twice or never waited for"
+    HELD = "a wait comes before its set"
 
 
-def _bits(value: Array) -> int:
-    return int(value.view(f"u{value.dtype.itemsize}"))
+class FlagWalk:
+    """Looks at the flags of one core after another; what a template does to a set of raised flags is found once."""
+
+    def __init__(self, program: Program) -> None:
+        self._templates = program.templates
+        self._states: dict[frozenset[tuple[int, ...]], int] = {frozenset(): 0}
+        self._after: list[dict[int, int]] = [{}]
+        """By state and template: twice the state afterwards, plus 1 if a flag was set twice; -1 where a wait holds."""
+        self._orders: dict[bytes, FlagOrder] = {}
+
+    def order(self, templates: Array) -> FlagOrder:
+        """Return what the flags of a core do that calls these templates."""
+        key = templates.tobytes()
+        known = self._orders.get(key)
+        if known is None:
+            known = self._walk(templates)
+            self._orders[key] = known
+        return known
+
+    def _walk(self, templates: Array) -> FlagOrder:
+        state = found = 0
+        for template in templates.tolist():
+            after = self._after[state].get(template)
+            if after is None:
+                after = self._step(state, template)
+            if after < 0:
+                return FlagOrder.HELD
+            state, found = after >> 1, found | after & 1
+        return FlagOrder.FOUND if found or state else FlagOrder.PAIRED
+
+    def _step(self, state: int, template: int) -> int:
+        flags = set(list(self._states)[state])
+        after, found = 0, 0
+        for row in self._templates[template].rows:
+            if row.op.name == "set_flag":
+                found |= row.params in flags
+                flags.add(row.params)
+            elif row.op.name == "wait_flag" and row.params in flags:
+                flags.remove(row.params)
+            elif row.op.name == "wait_flag":
+                after = -1
+                break
+        if after == 0:
+            number = self._states.setdefault(frozenset(flags), len(self._states))
+            if number == len(self._after):
+                self._after.append({})
+            after = 2 * number + found
+        self._after[state][template] = after
+        return after
+
+
+# ---- running ------------------------------------------------------------------------------------------------------
 
 
 def execute(
@@ -320,6 +626,7 @@ def execute(
     overflow: HalfOverflow | None = None,
     log_core: int | None = None,
     ub: Bytes | None = None,
+    only: NDArray[np.bool_] | None = None,
     progress: StageProgress | None = None,
 ) -> Execution:
     """Run a program on GM contents, which it changes in place.
@@ -331,25 +638,120 @@ def execute(
         overflow: half-overflow mode, None for the device's.
         log_core: keep the instruction log of this core.
         ub: UB that core 0 starts with; every other core, and core 0 without it, starts with an unwritten one.
+        only: which calls to compute, None for all. Of the others only flags and barriers count.
         progress: told how many cores are done.
 
     Raises:
         Deadlock: a core's pipes wait for flags that are never set.
     """
-    findings: dict[tuple[str, str, str], Finding] = {}
-    log: dict[int, dict[str, str]] = {}
     mode = overflow or device.arithmetic.half_overflow.value
-    ub_bytes = max(device.ub_bytes, program.ub_high_water_bytes)
+    run = _Run(program, gm, mode, max(device.ub_bytes, program.ub_high_water_bytes), only)
     with np.errstate(all="ignore"):  # overflow and NaN are results here, not accidents
         for number in range(program.block_dim):
-            memory = ub if ub is not None and number == 0 else Bytes(ub_bytes)
-            core = _Core(program, device, gm, number, mode, number == log_core, memory)
-            core.run()
-            findings |= {k: f for k, f in core.findings.items() if k not in findings}
-            log |= core.log
+            run.core(number, ub if number == 0 else None, keep_log=number == log_core)
             if progress is not None:
                 progress(number + 1, program.block_dim)
-    return Execution(gm, tuple(findings.values()), _numbered(log))
+    return Execution(gm, tuple(run.findings.values()), _numbered(run.log))
+
+
+class _Run:
+    """One execution of a program, core by core."""
+
+    def __init__(
+        self,
+        program: Program,
+        gm: tuple[Bytes, ...],
+        overflow: HalfOverflow,
+        ub_bytes: int,
+        only: NDArray[np.bool_] | None,
+    ) -> None:
+        self.findings: dict[tuple[str, str, str], Finding] = {}
+        self.log: dict[int, dict[str, str]] = {}
+        self._program = program
+        self._gm = gm
+        self._overflow = overflow
+        self._ub_bytes = ub_bytes
+        self._only = only
+        self._flags = FlagWalk(program)
+        self._shared: Machine | None = None
+        """Runs every core that has no UB given and keeps no log; its prepared templates serve all of them."""
+
+    def core(self, number: int, ub: Bytes | None, *, keep_log: bool) -> None:
+        """Run one core."""
+        program = self._program
+        calls = np.flatnonzero(program.calls["core"] == number)
+        in_order = self._flags.order(program.calls["template"][calls]) is FlagOrder.PAIRED and not keep_log
+        if in_order and self._only is not None:
+            calls = calls[self._only[calls]]
+            if calls.size == 0:
+                return
+        machine = self._machine(ub, keep_log=keep_log)
+        if in_order:
+            self._run_in_order(machine, calls)
+        else:
+            self._run_through_pipes(machine, number, calls)
+        self.findings |= {k: f for k, f in machine.findings.items() if k not in self.findings}
+
+    def _machine(self, ub: Bytes | None, *, keep_log: bool) -> Machine:
+        if ub is not None or keep_log:
+            return Machine(self._program, self._gm, ub or Bytes(self._ub_bytes), self._overflow, keep_log)
+        if self._shared is None:
+            self._shared = Machine(self._program, self._gm, Bytes(self._ub_bytes), self._overflow)
+        else:
+            self._shared.start_core()
+        return self._shared
+
+    def _run_in_order(self, machine: Machine, calls: Array) -> None:
+        """All waits find their flags, so rows run in program order and nothing is held."""
+        columns = self._program.calls
+        templates, slot_starts = columns["template"][calls].tolist(), columns["slot_start"][calls].tolist()
+        for template, slot_start in zip(templates, slot_starts, strict=True):
+            machine.enter(machine.frame(template, slot_start))
+            for step in machine.prepare(template).work:
+                step()
+
+    def _run_through_pipes(self, machine: Machine, number: int, calls: Array) -> None:
+        def run(item: Item) -> None:
+            machine.enter(item.frame)
+            machine.spans.clear()
+            if item.step is not None:
+                item.step()
+            if machine.keep_log and (self._only is None or self._only[item.call]):
+                self.log[item.number] = _log_entry(machine, item)
+
+        pipes = Pipes(number, self._program.lines, run)
+        pipes.findings = machine.findings  # in the order in which they are found
+        at = 0
+        for index in calls.tolist():
+            template, slot_start = (int(self._program.calls[c][index]) for c in ("template", "slot_start"))
+            at = self._offer_call(pipes, machine, (index, template, slot_start), at)
+        pipes.finish()
+
+    def _offer_call(self, pipes: Pipes, machine: Machine, call: tuple[int, int, int], at: int) -> int:
+        """Offer the rows of a call, the first of which is the core's row `at`; return the number after its last."""
+        index, template, slot_start = call
+        prepared, frame = machine.prepare(template), machine.frame(template, slot_start)
+        is_wanted = self._only is None or bool(self._only[index])
+        for position in range(len(prepared.rows)) if is_wanted else prepared.sync:
+            step = prepared.steps[position] if is_wanted else None
+            pipes.offer(Item(prepared.rows[position], position, index, at + position, frame, step))
+        return at + len(prepared.rows)
+
+
+def _log_entry(machine: Machine, item: Item) -> dict[str, str]:
+    """One row of the instruction log with its columns of data, just after the row ran."""
+    row, program = item.row, machine.program
+    template = program.templates[int(program.calls["template"][item.call])]
+    entry = log_row(row, item.number, 0, template.tensors)
+    if row.op.takes_scalar or row.register >= 0:
+        entry["scalar_bits"] = f"0x{machine.scalar_bits(row):x}"
+    if machine.spans:
+        distinct = np.unique(np.concatenate(machine.spans))
+        tensor = None if row.dst is None else template.tensors[row.dst.tensor]
+        memory = machine.ub if tensor is None or tensor.buffer is Buffer.UB else machine.slots[tensor.slot][0]
+        entry["written_bytes"] = str(distinct.size)
+        entry["written_crc32"] = f"{zlib.crc32(memory.content[distinct].tobytes()):08x}"
+    return entry
 
 
 def _numbered(log: dict[int, dict[str, str]]) -> tuple[dict[str, str], ...]:

@@ -17,16 +17,26 @@ from ascendsim.user_code import load_function
 Array = NDArray[Any]
 
 
-def judge(result: RunResult, scenario: Scenario, inputs: Mapping[str, Array]) -> RunResult:
+def judge(
+    result: RunResult, scenario: Scenario, inputs: Mapping[str, Array], computed: Mapping[str, Array] | None = None
+) -> RunResult:
     """Return the result with its expectations judged.
+
+    Args:
+        result: the run.
+        scenario: what was run.
+        inputs: the data.
+        computed: for each output, which of its elements hold values; None for all.
 
     Raises:
         InputError: [expect] names an output, pair of pipes or reference that does not exist.
     """
-    return replace(result, expectations=tuple(_judged(result, scenario, inputs)))
+    return replace(result, expectations=tuple(_judged(result, scenario, inputs, computed or {})))
 
 
-def _judged(result: RunResult, scenario: Scenario, inputs: Mapping[str, Array]) -> Iterator[Expectation]:
+def _judged(
+    result: RunResult, scenario: Scenario, inputs: Mapping[str, Array], computed: Mapping[str, Array]
+) -> Iterator[Expectation]:
     expect = scenario.expect
     if expect.us is not None:
         yield _in_range("makespan us", expect.us, result.makespan_us)
@@ -45,7 +55,10 @@ def _judged(result: RunResult, scenario: Scenario, inputs: Mapping[str, Array]) 
         wanted, got = sorted(set(expect.findings)), sorted({f.code for f in result.findings})
         yield Expectation("findings", ", ".join(wanted) or "none", ", ".join(got) or "none", wanted == got)
     for name, spec in expect.values.items():
-        yield _values(result, scenario, inputs, name, spec)
+        if result.values == "none":
+            yield Expectation(f"values of {name}", "within tolerance of the reference", "not computed", met=None)
+        else:
+            yield _values(result, scenario, inputs, name, spec, computed.get(name))
 
 
 def _in_range(what: str, limits: Range, got: float) -> Expectation:
@@ -58,7 +71,12 @@ def _in_range(what: str, limits: Range, got: float) -> Expectation:
 
 
 def _values(
-    result: RunResult, scenario: Scenario, inputs: Mapping[str, Array], name: str, spec: ValueSpec
+    result: RunResult,
+    scenario: Scenario,
+    inputs: Mapping[str, Array],
+    name: str,
+    spec: ValueSpec,
+    computed: Array | None,
 ) -> Expectation:
     if name not in result.outputs:
         raise InputError(f"expect.values.{name}: outputs are {', '.join(result.outputs)}")
@@ -73,15 +91,16 @@ def _values(
         if reference.bound is None:
             raise InputError(f'expect.values.{name}: bound = "operator" needs reference = "operator"')
         allowed = allowed + reference.bound
-    return _compare(name, got, reference.values, allowed)
+    there = np.ones(got.shape, np.bool_) if computed is None else computed.reshape(got.shape)
+    return _compare(name, got, reference.values, allowed, there)
 
 
-def _compare(name: str, got: Array, want: Array, allowed: Array) -> Expectation:
+def _compare(name: str, got: Array, want: Array, allowed: Array, there: Array) -> Expectation:
     with np.errstate(invalid="ignore"):
-        off = np.abs(got - want)
-    same = (got == want) | (np.isnan(got) & np.isnan(want))
+        off = np.where(there, np.abs(got - want), 0)
+    same = (got == want) | (np.isnan(got) & np.isnan(want)) | ~there
     bad = ~same & ~(off <= allowed)
-    wanted = f"within tolerance of the reference, {want.size} values"
+    wanted = f"within tolerance of the reference, {int(there.sum())} values"
     if not bad.any():
         used = np.divide(off, allowed, out=np.zeros_like(off), where=~same & (allowed > 0))
         return Expectation(

@@ -1,6 +1,6 @@
 """From a scenario to a result: host tiling, recording, checks, values, schedule. The one place that composes them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,8 +15,8 @@ from ascendsim.checks import check_program
 from ascendsim.checks.static import UNDEFINED
 from ascendsim.cost import links_of, template_schedule
 from ascendsim.device import Device
-from ascendsim.engine import reference
-from ascendsim.engine.base import Engine, L2Info, ScheduleInput, Timeline, check_engine_name
+from ascendsim.engine import both, compiled, reference
+from ascendsim.engine.base import Engine, Keep, L2Info, ScheduleInput, Timeline, check_engine_name
 from ascendsim.errors import Finding, InputError, Rejected, Rule, Severity
 from ascendsim.execute import dtype_array, execute
 from ascendsim.expect import judge
@@ -26,13 +26,19 @@ from ascendsim.program import Program
 from ascendsim.progress import Progress, silent, stage
 from ascendsim.record import Kernel, record
 from ascendsim.result import RunResult
+from ascendsim.sample import Sample, choose_tiles, execute_sample
 from ascendsim.scenario import Scenario, load_scenario
 from ascendsim.terms import HalfOverflow, Pipe
 from ascendsim.user_code import load_function
+from ascendsim.window import Window, check_windows, rows_to_keep
 
 Array = NDArray[Any]
 
-ENGINES: dict[str, Engine] = {"reference": reference.schedule}
+ENGINES: dict[str, Engine] = {
+    "compiled": compiled.schedule,
+    "reference": reference.schedule,
+    "both": both.schedule,
+}
 
 NUM_NAN = Rule(
     "W-NUM-NAN",
@@ -85,6 +91,7 @@ def run(
     engine: str | None = None,
     *,
     set: Mapping[str, Any] | None = None,  # noqa: A002 - the public name, as --set
+    windows: Sequence[Window] = (),
     despite_findings: bool = False,
     progress: Progress = silent,
 ) -> RunResult:
@@ -92,8 +99,9 @@ def run(
 
     Args:
         scenario: a file, the name of a shipped one, or a loaded one.
-        engine: overrides the scenario's; "reference" in this version.
+        engine: overrides the scenario's: "compiled", "reference", or "both" to compare the two.
         set: changes to the file, {"tiling.tile_m": 32}.
+        windows: (first, last) cycles of which all rows are kept if the run is too long to keep them all.
         despite_findings: simulate although there are findings of severity E, where that has a meaning.
         progress: told of each stage how much is done.
 
@@ -101,44 +109,89 @@ def run(
         InputError, DeviceError, KernelError: the input cannot be used.
         Rejected: findings of severity E; `findings` holds them all.
         Deadlock: pipes wait for flags that are never set.
+        EnginesDiffer: with engine="both", the engines do not agree.
     """
-    ready = _prepare(_loaded(scenario, set), with_data=True)
-    engine_name = engine or ready.scenario.machine.engine
+    loaded = _loaded(scenario, set)
+    how = loaded.machine
+    ready = _prepare(loaded, with_data=how.values != "none")
+    engine_name = engine or how.engine
     check_engine_name(engine_name, tuple(ENGINES))
     program, findings, complete = _record_and_check(ready, progress)
     stop_on_errors(findings, despite_findings and complete)
-    gm = tuple(_gm_bytes(g, ready.inputs) for g in ready.gm)
-    mode = ready.scenario.machine.half_overflow
-    overflow = None if mode is None else HalfOverflow(mode)
-    execution = execute(program, ready.device, gm, overflow=overflow, progress=stage(progress, "values"))
-    findings += execution.findings
-    stop_on_errors(execution.findings, despite_findings)
-    timeline = schedule(program, ready.device, engine_name, ready.scenario.machine.l2, progress)
-    findings += tuple(
-        DOUBLE_SET.finding(
-            d.line, operand=d.event, got=d.count, wanted=0, fill={"id": d.event_id, "que": d.que or "none"}
-        )
-        for d in double_sets(program, timeline)
-    )
-    outputs = _outputs(ready, gm)
-    findings += tuple(
-        f
-        for g, memory in zip(ready.gm, gm, strict=True)
-        if g.name in outputs
-        for f in _of_output(g, memory, outputs[g.name])
-    )
+    values = _compute(ready, program, progress)
+    findings += values.findings
+    stop_on_errors(values.findings, despite_findings)
+    keep = rows_to_keep(program, windows)
+    timeline = schedule(program, ready.device, engine_name, how.l2, progress, keep)
+    check_windows(windows, timeline.makespan_cycles)
+    findings += _of_timeline(program, timeline)
+    findings += tuple(f for name in values.outputs for f in _of_output(name, values))
     result = RunResult(
-        name=ready.scenario.name,
+        name=loaded.name,
         device=ready.device,
         program=program,
         timeline=timeline,
-        outputs=outputs,
+        outputs=values.outputs,
         findings=in_order(findings),
-        scenario=ready.scenario.resolved(),
-        folder=ready.scenario.folder,
+        scenario=loaded.resolved(),
+        folder=loaded.folder,
+        engine=engine_name,
+        windows=tuple(windows),
+        values=how.values,
+        sample=values.sample,
         despite_findings=despite_findings and any(f.severity is Severity.ERROR for f in findings),
     )
-    return judge(result, ready.scenario, ready.inputs)
+    return judge(result, loaded, ready.inputs, values.computed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """What computing a program gave.
+
+    Attributes:
+        outputs: by name.
+        written: for each output, which of its bytes were written.
+        findings: of the computation.
+        sample: which tiles, None for all.
+    """
+
+    outputs: dict[str, Array]
+    written: dict[str, NDArray[np.bool_]]
+    findings: tuple[Finding, ...]
+    sample: Sample | None
+
+    @property
+    def computed(self) -> dict[str, NDArray[np.bool_]] | None:
+        """For each output, which elements hold values; None where all should."""
+        if self.sample is None:
+            return None
+        return {
+            name: np.reshape(self.written[name].reshape(-1, array.itemsize).all(axis=1), array.shape)
+            for name, array in self.outputs.items()
+        }
+
+
+def _compute(ready: _Prepared, program: Program, progress: Progress) -> _Values:
+    """Compute all values, those of a sample of tiles, or none, as the scenario says."""
+    how = ready.scenario.machine
+    if how.values == "none":
+        return _Values({}, {}, (), None)
+    gm = tuple(_gm_bytes(g, ready.inputs) for g in ready.gm)
+    overflow = None if how.half_overflow is None else HalfOverflow(how.half_overflow)
+    sample, told = None, stage(progress, "values")
+    if how.sample is not None:
+        roots = choose_tiles(program, tuple(how.sample), how.sample_seed or 0, how.sample_tiles or 1)
+        execution, sample = execute_sample(program, ready.device, gm, roots, overflow=overflow, progress=told)
+    else:
+        execution = execute(program, ready.device, gm, overflow=overflow, progress=told)
+    named = {g.name: (g, memory) for g, memory in zip(ready.gm, gm, strict=True)}
+    outputs = {n: m for n, m in named.items() if ready.scenario.tensors[n].role == "output"}
+    return _Values(
+        {name: dtype_array(memory, g.dtype, g.shape) for name, (g, memory) in outputs.items()},
+        {name: memory.written for name, (_, memory) in outputs.items()},
+        execution.findings,
+        sample,
+    )
 
 
 def check(
@@ -205,14 +258,6 @@ def _gm_bytes(tensor: GlobalTensor, inputs: Mapping[str, Array]) -> Bytes:
     return Bytes.of(inputs[tensor.name]) if tensor.name in inputs else Bytes(tensor.tensor_bytes)
 
 
-def _outputs(ready: _Prepared, gm: tuple[Bytes, ...]) -> dict[str, Array]:
-    return {
-        g.name: dtype_array(memory, g.dtype, g.shape)
-        for g, memory in zip(ready.gm, gm, strict=True)
-        if ready.scenario.tensors[g.name].role == "output"
-    }
-
-
 def _record_and_check(ready: _Prepared, progress: Progress) -> tuple[Program, tuple[Finding, ...], bool]:
     device, block_dim = ready.device, ready.block_dim
     findings = [f for n, a in ready.inputs.items() for f in non_finite(f"input {n}", a)]
@@ -227,13 +272,25 @@ def _record_and_check(ready: _Prepared, progress: Progress) -> tuple[Program, tu
     return recording.program, tuple(findings), recording.complete
 
 
-def _of_output(tensor: GlobalTensor, memory: Bytes, array: Array) -> tuple[Finding, ...]:
+def _of_timeline(program: Program, timeline: Timeline) -> tuple[Finding, ...]:
+    """What only the timeline shows: flags that are set twice."""
+    return tuple(
+        DOUBLE_SET.finding(
+            d.line, operand=d.event, got=d.count, wanted=0, fill={"id": d.event_id, "que": d.que or "none"}
+        )
+        for d in double_sets(program, timeline)
+    )
+
+
+def _of_output(name: str, values: _Values) -> tuple[Finding, ...]:
     """What is wrong with an output: bytes nobody wrote, else values that are not finite."""
-    what = f"output {tensor.name}"
-    missing = np.flatnonzero(~memory.written)
+    what, array = f"output {name}", values.outputs[name]
+    if values.computed is not None:
+        return non_finite(what, np.where(values.computed[name], array, np.zeros((), array.dtype)))
+    missing = np.flatnonzero(~values.written[name])
     if missing.size == 0:
         return non_finite(what, array)
-    fill = {"first": int(missing[0]), "tensor": tensor.name}
+    fill = {"first": int(missing[0]), "tensor": name}
     return (OUT_UNWRITTEN.finding(what, operand=what, got=missing.size, wanted=0, fill=fill),)
 
 
@@ -266,12 +323,29 @@ def in_order(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 
 def schedule(
-    program: Program, device: Device, engine: str = "reference", l2_mode: str = "model", progress: Progress = silent
+    program: Program,
+    device: Device,
+    engine: str = "compiled",
+    l2_mode: str = "model",
+    progress: Progress = silent,
+    keep: Keep | None = None,
 ) -> Timeline:
-    """Return when every row of a program runs on a device."""
+    """Return when every row of a program runs on a device; of a long one only what is to be kept."""
+    if engine != "reference" and not compiled.is_ready():
+        progress("compiling the engine, once", 0, 1)
+    return ENGINES[engine](schedule_input(program, device, l2_mode), stage(progress, "schedule"), keep)
+
+
+def predict_cycles(program: Program, device: Device) -> int:
+    """Return the makespan of a program and nothing else."""
+    return compiled.makespan_cycles(schedule_input(program, device, "model"))
+
+
+def schedule_input(program: Program, device: Device, l2_mode: str) -> ScheduleInput:
+    """Return what an engine sees of a program on a device."""
     depth = {pipe: device.scalar.depth(pipe) for pipe in (Pipe.V, Pipe.MTE2, Pipe.MTE3)}
     l2 = L2Info(l2_mode, device.memory.l2_bytes.value, device.l2.line_bytes.value, device.l2.segment_bytes.value)
-    schedule_input = ScheduleInput(
+    return ScheduleInput(
         templates=tuple(template_schedule(t, device) for t in program.templates),
         call_core=program.calls["core"],
         call_template=program.calls["template"],
@@ -284,4 +358,3 @@ def schedule(
         links=links_of(device),
         l2=l2,
     )
-    return ENGINES[engine](schedule_input, stage(progress, "schedule"))

@@ -2,10 +2,14 @@
 
 A `LocalTensor` is a typed window into UB, a `GlobalTensor` one into GM; both are plain values that a kernel indexes as
 AscendC does (`tensor[offset]`, in elements). `Bytes` is memory during execution: content, plus which bytes were ever
-written. A fresh byte is 0xFF and unwritten ("poison"), so that reading it is seen.
+written. A fresh byte is 0xFF and unwritten ("poison"), so that reading it is seen. `Lanes` says which elements or bytes
+of a window an instruction touches.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from math import prod
 from operator import index
 from typing import Any
 
@@ -23,6 +27,9 @@ GM_BASE_BYTES = 0x1200_0000_0000
 
 GM_ALIGN_BYTES = 512
 """GM tensors start on this boundary, as the runtime's allocator gives them (asc-devkit, GM alignment page)."""
+
+MOST_AXES = 3
+"""Axes of a grid of lanes: repeats, datablocks, elements."""
 
 
 FRAMEWORK_TMP = "framework_tmp"
@@ -92,7 +99,8 @@ class GlobalTensor:
 
     def __getitem__(self, offset: int) -> "GlobalTensor":
         """Return the window that starts `offset` elements later."""
-        return replace(self, offset_bytes=self.offset_bytes + index(offset) * self.dtype.bytes)
+        at = self.offset_bytes + index(offset) * self.dtype.bytes
+        return GlobalTensor(self.name, self.dtype, self.shape, self.index, self.base_bytes, at)
 
     @property
     def tensor_bytes(self) -> int:
@@ -129,6 +137,128 @@ def place_in_gm(tensors: list[tuple[str, DType, tuple[int, ...]]]) -> tuple[Glob
     return tuple(placed)
 
 
+@dataclass(frozen=True, eq=False)
+class Lanes:
+    """Offsets from the start of a window, in elements or in bytes, in the order in which they are used.
+
+    Attributes:
+        first: the offset of lane [0, 0, ..].
+        shape: lanes along each axis, the last one moving fastest.
+        strides: from one lane to the next along each axis: offset [i, j] is first + i * strides[0] + j * strides[1].
+        table: every offset, where they form no such grid.
+    """
+
+    first: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    table: NDArray[np.int64] | None = None
+
+    @classmethod
+    def run(cls, count: int, first: int = 0) -> "Lanes":
+        """Return `count` neighbouring offsets."""
+        return _grid(first, (count,), (1,))
+
+    @classmethod
+    def grid(cls, first: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> "Lanes":
+        """Return a grid; the same one for the same numbers. An axis that runs on without a gap joins the last."""
+        while len(shape) > 1 and (shape[-2] == 1 or strides[-2] == shape[-1] * strides[-1]):
+            shape, strides = (*shape[:-2], shape[-2] * shape[-1]), (*strides[:-2], strides[-1])
+        return _grid(first, shape, strides)
+
+    @classmethod
+    def at(cls, offsets: NDArray[Any]) -> "Lanes":
+        """Return these offsets, as a grid if they form one."""
+        axes = _axes(offsets)
+        if axes is None:
+            return cls(0, (offsets.size,), (), np.asarray(offsets, np.int64))
+        shape, strides = axes
+        return _grid(int(offsets[0]) if offsets.size else 0, shape, strides)
+
+    @property
+    def size(self) -> int:
+        """How many lanes."""
+        return prod(self.shape)
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Every offset, 1-D."""
+        if self.table is not None:
+            return self.table
+        at = np.array(self.first, np.int64)
+        for axis, (length, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
+            steps = np.arange(length, dtype=np.int64) * stride
+            at = at + steps.reshape(length, *(1,) * (len(self.shape) - axis - 1))
+        return at.reshape(-1)
+
+    @cached_property
+    def bounds(self) -> tuple[int, int]:
+        """Lowest offset and end; (0, 0) without lanes."""
+        if self.size == 0:
+            return 0, 0
+        if self.table is not None:
+            return int(self.table.min()), int(self.table.max()) + 1
+        spans = [(length - 1) * stride for length, stride in zip(self.shape, self.strides, strict=True)]
+        return self.first + sum(min(0, s) for s in spans), self.first + sum(max(0, s) for s in spans) + 1
+
+    @cached_property
+    def meets_itself(self) -> bool:
+        """Whether two lanes lie on the same offset, as with a repeat stride of 0."""
+        if self.table is None:
+            axes = sorted((abs(s), n) for n, s in zip(self.shape, self.strides, strict=True) if n > 1)
+            apart = [stride > reach for (stride, _), reach in zip(axes, _reaches(axes), strict=True)]
+            if all(apart):
+                return False
+        return len(np.unique(self.offsets)) < self.size
+
+    def of_bytes(self, width: int) -> "Lanes":
+        """Return the byte offsets of all bytes of these elements, `width` bytes each."""
+        return _of_bytes(self, width)
+
+    def select(self, chosen: NDArray[np.bool_]) -> "Lanes":
+        """Return some of the lanes."""
+        return Lanes.at(self.offsets[chosen])
+
+
+@lru_cache(maxsize=4096)
+def _grid(first: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Lanes:
+    return Lanes(first, shape, strides)
+
+
+@lru_cache(maxsize=4096)
+def _of_bytes(lanes: Lanes, width: int) -> Lanes:
+    if lanes.table is not None:
+        return Lanes.at((lanes.table[:, None] * width + np.arange(width)).reshape(-1))
+    return Lanes.grid(lanes.first * width, (*lanes.shape, width), (*(s * width for s in lanes.strides), 1))
+
+
+def _reaches(axes: list[tuple[int, int]]) -> Iterator[int]:
+    """How far the axes of smaller stride reach, for each of these (stride, lanes), which are sorted by stride."""
+    reach = 0
+    for stride, lanes in axes:
+        yield reach
+        reach += stride * (lanes - 1)
+
+
+def _axes(offsets: NDArray[Any]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Shape and strides of offsets that form a grid of up to three axes, else None."""
+    shape: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+    while len(shape) < MOST_AXES:
+        if offsets.size <= 1:
+            return (shape, strides) if shape else ((offsets.size,), (1,))
+        steps = np.diff(offsets)
+        breaks = np.flatnonzero(steps != steps[0])
+        length = int(breaks[0]) + 1 if breaks.size else offsets.size
+        if offsets.size % length:
+            return None
+        rows = offsets.reshape(-1, length)
+        if (rows - rows[:, :1] != rows[0] - rows[0, 0]).any():
+            return None
+        shape, strides = (length, *shape), (int(steps[0]), *strides)
+        offsets = rows[:, 0]
+    return (shape, strides) if offsets.size == 1 else None
+
+
 class Bytes:
     """A memory during execution: content and, for every byte, whether it was ever written."""
 
@@ -147,6 +277,11 @@ class Bytes:
         memory.content[:] = raw
         memory.written[:] = True
         return memory
+
+    def reset(self) -> None:
+        """Forget everything: all bytes poison and unwritten."""
+        self.content.fill(POISON)
+        self.written.fill(False)
 
     def typed(self, dtype: DType) -> NDArray[Any]:
         """Return the whole memory seen as elements of `dtype`; a tail shorter than one element is left out."""

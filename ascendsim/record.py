@@ -10,10 +10,12 @@ import functools
 import inspect
 import sys
 import sysconfig
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
+from itertools import count
 from numbers import Integral, Real
 from types import CellType, FrameType, MappingProxyType
 from typing import Any, Concatenate, ParamSpec, Protocol
@@ -59,6 +61,8 @@ EVENT_LEAK = Rule(
 P = ParamSpec("P")
 _VALUES = (Real, str, bytes, type(None), Enum, DType, LocalTensor, TQue, TBuf)
 _VALUE_NAMES = "numbers, text, enum members, tuples, frozen dataclasses, tensors or queues"
+_MOST_ARGUMENTS = 256
+"""Arguments that are remembered by identity; a kernel that makes new ones for each call starts over after so many."""
 _FOREIGN = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 END_OF_KERNEL = "end of kernel"
 """Source line of what TPipe does when the kernel returns."""
@@ -77,16 +81,36 @@ class AiCore(
 
     def __init__(self, builder: ProgramBuilder, core: int) -> None:
         self.device = builder.device
-        self.mask = MaskState()
         self.ques: list[TQue | TBuf] = []
+        self._mask = MaskState()
         self._builder = builder
         self._core = core
         self._events: dict[HardEvent, set[int]] = {e: set() for e in HardEvent}
         self._steps: list[str] = []
         self._pipe: TPipe | None = None
         self._tiles: dict[Callable[..., None], int] = {}
+        self._replayed: RecordedTile | None = None
+        """The last tile, if nothing has been recorded since: its exit state is still to be taken over."""
+        self._argument_numbers: dict[int, tuple[object, int]] = {}
+        """Frozen arguments by identity, kept alive, with the number of what rows can depend on."""
         self._segment = builder.new_segment("body", is_tile=False)
         self._line_text = ""
+
+    @property
+    def mask(self) -> MaskState:
+        """Mask mode and mask."""
+        self.settle()
+        return self._mask
+
+    def settle(self) -> None:
+        """Take over the state that replayed tiles left. Whatever looks at masks, events, queues or marks calls this."""
+        if self._replayed is not None:
+            state, self._replayed = self._replayed.exit_state, None
+            self._restore(state)
+
+    def layout_changes(self) -> None:
+        """A queue or buffer moves: what was known of arguments that hold it is void."""
+        self._argument_numbers.clear()
 
     # ---- system variables ---------------------------------------------------------------------------------------
 
@@ -134,6 +158,7 @@ class AiCore(
         return buf
 
     def _new_que(self, position: TPosition, name: str) -> int:
+        self.settle()
         self._outside_of_tiles(f"queue or buffer {name!r}")
         if any(q.name == name for q in self.ques):
             raise self.fail(f"two queues or buffers are called {name!r}; names tell them apart in reports")
@@ -155,6 +180,7 @@ class AiCore(
 
     def fetch_event_id(self, event: HardEvent) -> int:
         """Show the lowest free event id of a flag pair without taking it (FetchEventID)."""
+        self.settle()
         ids = self.device.sync.event_ids.value
         free = [i for i in range(ids) if i not in self._events[event]]
         if not free:
@@ -163,16 +189,19 @@ class AiCore(
 
     def release_event_id(self, event: HardEvent, event_id: int) -> None:
         """Give an event id back (ReleaseEventID)."""
+        self.settle()
         self._events[event].discard(event_id)
 
     # ---- trace marks --------------------------------------------------------------------------------------------
 
     def trace_start(self, step: str) -> None:
         """Open a marked step; rows until the matching trace_stop carry its name (TRACE_START)."""
+        self.settle()
         self._steps.append(step)
 
     def trace_stop(self, step: str) -> None:
         """Close the step opened last (TRACE_STOP)."""
+        self.settle()
         if not self._steps or self._steps[-1] != step:
             opened = self._steps[-1] if self._steps else "none"
             raise self.fail(f"trace_stop({step!r}): the step open here is {opened!r}")
@@ -202,6 +231,7 @@ class AiCore(
         reason: Reason = Reason.NONE,
     ) -> None:
         """Append one row to the template being recorded."""
+        self.settle()
         row = Row(
             op,
             pipe if pipe is not None else _pipe_of(op),
@@ -302,50 +332,63 @@ class AiCore(
 
     # ---- tiles --------------------------------------------------------------------------------------------------
 
-    def call_tile(self, fn: Callable[..., None], bound: inspect.BoundArguments) -> None:
-        """Record a tile, or log a call of the one recorded for the same key. Inside a tile, just run it."""
+    def call_tile(self, fn: "TileSignature", values: tuple[object, ...]) -> None:
+        """Record a tile, or log a call of the one recorded for the same key. Inside a tile, just run it.
+
+        Args:
+            fn: the tile's function.
+            values: its arguments behind `asc`, in the order of its parameters.
+        """
         if self._segment.is_tile:
-            self._run_tile(fn, bound)
+            self._run_tile(fn, values)
             return
         self._close_segment()
-        arguments = list(bound.arguments.items())[1:]
-        slots = [(a.index, a.address_bytes) for _, a in arguments if isinstance(a, GlobalTensor)]
-        keys = tuple((name, self._key_of(a)) for name, a in arguments)
-        key = (fn, keys, self._captured(fn), self._state(), self._pipe.end_bytes if self._pipe else 0)
+        slots = [(a.index, a.address_bytes) for a in values if isinstance(a, GlobalTensor)]
+        state = self._builder.number(self._state()) if self._replayed is None else self._replayed.exit_number
+        end_bytes = self._pipe.end_bytes if self._pipe else 0
+        key = (fn.function, *map(self._key_of, values), self._captured(fn.function), state, end_bytes)
         known = self._builder.tiles.get(key)
         if known is None:
-            known = self._record_tile(fn, bound, slots)
+            self.settle()
+            known = self._record_tile(fn, values, slots)
             self._builder.tiles[key] = known
-        number = self._tiles.get(fn, 0)
-        self._tiles[fn] = number + 1
+        number = self._tiles.get(fn.function, 0)
+        self._tiles[fn.function] = number + 1
         self._builder.log_call(self._core, known.template, number, slots)
-        self._restore(known.exit_state)
+        self._replayed = known
 
     def _record_tile(
-        self, fn: Callable[..., None], bound: inspect.BoundArguments, slots: list[tuple[int, int]]
+        self, fn: "TileSignature", values: tuple[object, ...], slots: list[tuple[int, int]]
     ) -> RecordedTile:
-        self._segment = self._builder.new_segment(fn.__name__, is_tile=True)
+        self._segment = self._builder.new_segment(fn.function.__name__, is_tile=True)
         self._segment.slots = slots
-        taken = 0
-        for name, argument in bound.arguments.items():
-            if isinstance(argument, GlobalTensor):
-                bound.arguments[name] = SlotTensor.of(argument, taken)
-                taken += 1
-        self._run_tile(fn, bound)
+        taken = count()
+        self._run_tile(fn, tuple(SlotTensor.of(v, next(taken)) if isinstance(v, GlobalTensor) else v for v in values))
         template = self._builder.intern(self._segment)
         self._segment = self._builder.new_segment("body", is_tile=False)
-        return RecordedTile(template, self._state())
+        state = self._state()
+        return RecordedTile(template, state, self._builder.number(state))
 
-    def _run_tile(self, fn: Callable[..., None], bound: inspect.BoundArguments) -> None:
-        if _run_kernel(fn, bound.args, bound.kwargs) is not None:
-            raise self.fail(f"@tile {fn.__name__} returns a value; a tile may only record")
+    def _run_tile(self, fn: "TileSignature", values: tuple[object, ...]) -> None:
+        bound = fn.bound((self, *values))
+        if _run_kernel(fn.function, bound.args, bound.kwargs) is not None:
+            raise self.fail(f"@tile {fn.function.__name__} returns a value; a tile may only record")
 
     def _key_of(self, argument: object) -> Hashable:
-        """What of a tile's argument rows can depend on."""
+        """What of a tile's argument rows can depend on. Frozen dataclasses are taken apart once and then known."""
         if isinstance(argument, GlobalTensor):
             modulo = argument.address_bytes % GM_ALIGN_BYTES
             return ("gm", argument.index, argument.dtype.code, argument.shape, modulo)
-        return self._value_key(argument)
+        known = self._argument_numbers.get(id(argument))
+        if known is not None:
+            return known[1]
+        if not is_dataclass(argument) or isinstance(argument, _VALUES):
+            return self._value_key(argument)
+        number = self._builder.number(self._value_key(argument))
+        if len(self._argument_numbers) == _MOST_ARGUMENTS:
+            self._argument_numbers.clear()
+        self._argument_numbers[id(argument)] = (argument, number)
+        return number
 
     def _captured(self, fn: Callable[..., None]) -> Hashable:
         """What a tile's function takes from the function around it; what has no value to compare, by identity."""
@@ -385,7 +428,7 @@ class AiCore(
         return (self.mask.mode, self.mask.hi, self.mask.lo, events, ques, tuple(self._steps))
 
     def _restore(self, state: RecorderState) -> None:
-        self.mask.mode, self.mask.hi, self.mask.lo, events, ques, steps = state
+        self._mask.mode, self._mask.hi, self._mask.lo, events, ques, steps = state
         self._events = {e: set() for e in HardEvent} | {e: set(ids) for e, ids in events}
         self._steps = list(steps)
         for que, saved in zip((q for q in self.ques if isinstance(q, TQue)), ques, strict=True):
@@ -393,6 +436,7 @@ class AiCore(
 
     def finish(self) -> None:
         """End of the kernel: what TPipe does then, and what must not be left behind."""
+        self.settle()
         self._line_text = END_OF_KERNEL
         for que in self.ques:
             if isinstance(que, TQue) and que.address_bytes >= 0:
@@ -465,6 +509,38 @@ def _run_kernel(
         raise KernelError(text) from None
 
 
+class TileSignature:
+    """A tile's function, and how its arguments are put in the order of its parameters."""
+
+    def __init__(self, function: Callable[..., None], signature: inspect.Signature) -> None:
+        self.function = function
+        self._signature = signature
+        self._names = tuple(signature.parameters)
+        kinds = {p.kind for p in signature.parameters.values()}
+        self._is_plain = kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD}
+
+    def fits(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> bool:
+        """Whether arguments are already in order: all of them, by position."""
+        return self._is_plain and not kwargs and len(args) == len(self._names) - 1
+
+    def values(self, asc: AiCore, args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[object, ...]:
+        """Return arguments in the order of the parameters, defaults filled in.
+
+        Raises:
+            KernelError: they do not fit the function.
+        """
+        try:
+            bound = self._signature.bind(asc, *args, **kwargs)
+        except TypeError as error:
+            raise asc.fail(f"@tile {self.function.__name__}: {error}") from None
+        bound.apply_defaults()
+        return tuple(bound.arguments.values())[1:]
+
+    def bound(self, values: tuple[object, ...]) -> inspect.BoundArguments:
+        """Return values in the order of the parameters as arguments of a call."""
+        return inspect.BoundArguments(self._signature, OrderedDict(zip(self._names, values, strict=True)))
+
+
 class TileFunction(Protocol[P]):
     """A tile as kernels call it."""
 
@@ -479,16 +555,11 @@ def tile(fn: Callable[Concatenate[AiCore, P], None]) -> TileFunction[P]:
     arguments, what it takes from the function around it, and the state of masks, events and queues. What it reads of
     module globals or inside a list or dict must not change while a kernel is recorded: that is not seen.
     """
-    signature = inspect.signature(fn)
+    signature = TileSignature(fn, inspect.signature(fn))
 
     @functools.wraps(fn)
     def wrapper(asc: AiCore, *args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            bound = signature.bind(asc, *args, **kwargs)
-        except TypeError as error:
-            raise asc.fail(f"@tile {fn.__name__}: {error}") from None
-        bound.apply_defaults()
-        asc.call_tile(fn, bound)
+        asc.call_tile(signature, args if signature.fits(args, kwargs) else signature.values(asc, args, kwargs))
 
     return wrapper
 

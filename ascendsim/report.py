@@ -24,8 +24,35 @@ def headline(result: RunResult) -> list[tuple[str, str]]:
         ("bottleneck", result.bottleneck),
         ("peak UB", _ub_text(result)),
         ("GM traffic", ", ".join(f"{name} {count} B" for name, count in moved.items()) or "none"),
-        ("program", f"{len(result.timeline)} rows in {len(result.program.templates)} templates"),
+        ("program", f"{result.timeline.row_count:,} rows in {len(result.program.templates)} templates"),
+        ("schedule", schedule_text(result)),
+        ("values", values_text(result)),
     ]
+
+
+def schedule_text(result: RunResult) -> str:
+    """Which engine, and of how many rows the times are there, repeated, or only added up."""
+    timeline = result.timeline
+    engine = "both engines agree" if result.engine == "both" else f"{result.engine} engine"
+    kept = "all rows kept" if timeline.is_whole else f"{len(timeline):,} of {timeline.row_count:,} rows kept"
+    rows = sum(skip.rows for skip in timeline.skipped)
+    if not rows:
+        return f"{engine}, {kept}"
+    periods = sorted({skip.period_cycles for skip in timeline.skipped})
+    lengths = f"{periods[0]:,}" if len(periods) == 1 else f"{periods[0]:,} to {periods[-1]:,}"
+    return f"{engine}, {kept}, {rows:,} rows repeated from periods of {lengths} cycles"
+
+
+def values_text(result: RunResult) -> str:
+    """Which values were computed: all, those of some tiles, or none."""
+    sample = result.sample
+    if sample is None:
+        return "not computed" if result.values == "none" else "all"
+    how = ", ".join(result.scenario["machine"]["sample"])
+    return (
+        f"sampled, {len(sample.tiles):,} of {sample.tiles_there:,} tiles ({how}), "
+        f"{sample.calls_run:,} of {sample.calls:,} calls run"
+    )
 
 
 def _ub_text(result: RunResult) -> str:
@@ -62,8 +89,9 @@ def cause_cells(result: RunResult) -> Cells:
 
 
 def expectation_cells(result: RunResult) -> Cells:
-    """The scenario's [expect]: met or not."""
-    return [("met" if e.met else "NOT MET", e.what, e.wanted, e.got) for e in result.expectations]
+    """The scenario's [expect]: met or not, or not judged because the values were not computed."""
+    words = {True: "met", False: "NOT MET", None: "not judged"}
+    return [(words[e.met], e.what, e.wanted, e.got) for e in result.expectations]
 
 
 _TABLES = (

@@ -14,6 +14,7 @@ from ascendsim.device import Device
 from ascendsim.engine.base import Timeline
 from ascendsim.errors import Finding, Severity
 from ascendsim.program import Program
+from ascendsim.sample import Sample
 from ascendsim.terms import Pipe
 
 Array = NDArray[Any]
@@ -21,12 +22,12 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Expectation:
-    """One line of a scenario's [expect], judged."""
+    """One line of a scenario's [expect], judged; `met` is None for values that were not computed."""
 
     what: str
     wanted: str
     got: str
-    met: bool
+    met: bool | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,6 +44,10 @@ class RunResult:
         despite_findings: simulated although findings of severity E were there.
         expectations: the scenario's [expect], judged.
         folder: where the scenario's file names start.
+        engine: which engine made the timeline; "both" if two agreed on it.
+        windows: stretches of time that were asked for, (first, last) cycles.
+        values: "all", "sample" or "none": which values were computed.
+        sample: which tiles, if only some; what else is in the outputs is 0xFF.
     """
 
     name: str
@@ -56,6 +61,10 @@ class RunResult:
     despite_findings: bool = False
     expectations: tuple[Expectation, ...] = field(default=())
     folder: Path = Path()
+    engine: str = "compiled"
+    windows: tuple[tuple[int, int], ...] = ()
+    values: str = "all"
+    sample: Sample | None = None
 
     def __repr__(self) -> str:
         """One line; the parts are arrays and programs of any length."""
@@ -96,7 +105,7 @@ class RunResult:
     @cached_property
     def pipe_use(self) -> tuple[analysis.PipeUse, ...]:
         """Busy, stalled and idle cycles of every pipe of every core."""
-        return analysis.all_pipe_use(self.timeline, self.device.scalar.dispatch_cycles.value)
+        return analysis.all_pipe_use(self.timeline)
 
     @cached_property
     def overlaps(self) -> tuple[analysis.Overlap, ...]:
@@ -106,7 +115,7 @@ class RunResult:
     @cached_property
     def causes(self) -> tuple[analysis.Cause, ...]:
         """What was waited for, most cycles first."""
-        return analysis.causes(self.program, self.timeline, self.device.scalar.dispatch_cycles.value)
+        return analysis.causes(self.program, self.timeline)
 
     @property
     def top_causes(self) -> tuple[analysis.Cause, ...]:
@@ -155,7 +164,11 @@ class RunResult:
             "makespan_us": round(self.makespan_us, 6),
             "clock_mhz": self.device.clock_mhz,
             "bottleneck": self.bottleneck,
-            "rows": len(self.timeline),
+            "engine": self.engine,
+            "values": self.values,
+            "rows": self.timeline.row_count,
+            "rows_kept": len(self.timeline),
+            "rows_repeated": sum(skip.rows for skip in self.timeline.skipped),
             "templates": len(self.program.templates),
             "calls": len(self.program.calls["core"]),
             "pipes": pipes,
@@ -169,6 +182,6 @@ class RunResult:
                 for c in self.top_causes
             ],
             "findings": {s.name.lower(): sum(f.severity is s for f in self.findings) for s in Severity},
-            "expectations_met": all(e.met for e in self.expectations),
+            "expectations_met": all(e.met is not False for e in self.expectations),
             "despite_findings": self.despite_findings,
         }  # fmt: skip

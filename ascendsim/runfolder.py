@@ -7,37 +7,50 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import tomli_w
 
-from ascendsim import __version__, plot, report, trace
+from ascendsim import __version__, report, trace
 from ascendsim.arrays import load_npz, npz_bytes, storable
-from ascendsim.device import Device
-from ascendsim.engine.base import TIMELINE_COLUMNS, Timeline
-from ascendsim.errors import Finding, InputError
-from ascendsim.program import from_arrays, to_arrays
+from ascendsim.errors import InputError
+from ascendsim.painter import Painter
 from ascendsim.progress import Progress, silent
-from ascendsim.result import Expectation, RunResult
+from ascendsim.result import RunResult
+from ascendsim.stored import SCHEMA, arrays_of, record_of, result_of
 
-SCHEMA = 1
 RUN_FILE = "run.json"
 UNFINISHED = ".unfinished"
 """Stands in a run's folder while it is written, so that one that was broken off is known and can be written again."""
 
 
 def write_run(
-    result: RunResult, folder: str | Path, *, time: Literal["us", "cycle"] = "us", progress: Progress = silent
+    result: RunResult,
+    folder: str | Path,
+    *,
+    time: Literal["us", "cycle"] = "us",
+    painter: Painter | None = None,
+    progress: Progress = silent,
 ) -> tuple[Path, ...]:
     """Write a run into a folder and return the files. All are made before the first is written.
 
     An old run.json goes first and the new one comes last: a folder that has one holds one whole run.
+
+    Args:
+        result: the run.
+        folder: a new or empty one, or one that holds a run.
+        time: unit of the trace.
+        painter: draws the pictures; None starts one for this run.
+        progress: told how many files are made.
 
     Raises:
         InputError: the folder cannot be used.
     """
     target = Path(folder)
     check_folder(target)
-    contents = _contents(result, target, time, progress)
+    if painter is None:
+        with Painter() as own:
+            contents = _contents(result, target, time, own, progress)
+    else:
+        contents = _contents(result, target, time, painter, progress)
     try:
         target.mkdir(parents=True, exist_ok=True)
         (target / UNFINISHED).touch()
@@ -73,40 +86,32 @@ def write_whole(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _contents(result: RunResult, target: Path, time: Literal["us", "cycle"], progress: Progress) -> dict[str, bytes]:
-    makers: dict[str, Callable[[], bytes]] = {
-        "report.md": lambda: report.markdown(result).encode(),
-        "timeline.png": lambda: plot.timeline_png(result),
-        "timeline.svg": lambda: plot.timeline_svg(result),
-        "memory.png": lambda: plot.memory_png(result),
-        "trace.json": lambda: trace.trace_json(result, time).encode(),
-        "outputs.npz": lambda: npz_bytes(storable(result.outputs)),
-        "findings.json": lambda: _json([f.to_dict() for f in result.findings]),
-        "scenario.toml": lambda: tomli_w.dumps(_relocated(result, target)).encode(),
-        "run.npz": lambda: npz_bytes(
-            to_arrays(result.program) | _timeline_arrays(result.timeline) | _log_arrays(result.log)
-        ),
-        RUN_FILE: lambda: _json(_record_of(result, target)),
+def _contents(
+    result: RunResult, target: Path, time: Literal["us", "cycle"], painter: Painter, progress: Progress
+) -> dict[str, bytes]:
+    """Every file's content. The pictures are drawn meanwhile, by another process."""
+    record, arrays = record_of(result, _relocated(result, target)), arrays_of(result)
+    painter.begin(record, arrays)
+    makers: dict[str, Callable[[], Mapping[str, bytes]]] = {
+        "report.md": lambda: {"report.md": report.markdown(result).encode()},
+        "trace.json": lambda: {"trace.json": trace.trace_json(result, time).encode()},
+        "outputs.npz": lambda: {"outputs.npz": npz_bytes(storable(result.outputs))},
+        "findings.json": lambda: {"findings.json": _json([f.to_dict() for f in result.findings])},
+        "scenario.toml": lambda: {"scenario.toml": tomli_w.dumps(record["scenario"]).encode()},
+        "run.npz": lambda: {"run.npz": npz_bytes(arrays)},
+        "pictures": painter.pictures,
+        RUN_FILE: lambda: {RUN_FILE: _json(record)},
     }
-    contents = {}
-    for done, (name, make) in enumerate(makers.items()):
+    contents: dict[str, bytes] = {}
+    for done, make in enumerate(makers.values()):
         progress("pictures and files", done, len(makers))
-        contents[name] = make()
+        contents |= make()
     progress("pictures and files", len(makers), len(makers))
     return contents
 
 
 def _json(value: object) -> bytes:
     return (json.dumps(value, indent=1, sort_keys=False, ensure_ascii=False) + "\n").encode()
-
-
-def _timeline_arrays(timeline: Timeline) -> dict[str, np.ndarray[Any, Any]]:
-    return {f"timeline.{name}": timeline[name] for name in TIMELINE_COLUMNS}
-
-
-def _log_arrays(log: tuple[dict[str, str], ...]) -> dict[str, np.ndarray[Any, Any]]:
-    """The instruction log as JSON text; nothing where the program tells it all."""
-    return {"log": np.frombuffer(json.dumps(log).encode(), np.uint8)} if log else {}
 
 
 def _relocated(result: RunResult, target: Path) -> dict[str, Any]:
@@ -127,18 +132,6 @@ def _from(target: Path, path: Path) -> str:
     return Path(os.path.relpath(path, target)).as_posix()
 
 
-def _record_of(result: RunResult, target: Path) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "ascendsim": __version__,
-        "summary": result.summary(),
-        "findings": [f.to_dict() for f in result.findings],
-        "expectations": [[e.what, e.wanted, e.got, e.met] for e in result.expectations],
-        "scenario": _relocated(result, target),
-        "device": json.loads(result.device.model_dump_json(by_alias=True)),
-    }
-
-
 def load_run(folder: str | Path) -> RunResult:
     """Read a run folder back.
 
@@ -149,7 +142,7 @@ def load_run(folder: str | Path) -> RunResult:
     record = _read_record(place)
     arrays, outputs = load_npz(place / "run.npz"), load_npz(place / "outputs.npz")
     try:
-        result = _result_of(record, arrays, outputs, place)
+        result = result_of(record, arrays, outputs, place)
         _check_whole(record, result, place)
     except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
         raise InputError(
@@ -189,28 +182,10 @@ def _read_record(place: Path) -> dict[str, Any]:
         raise InputError(f"{file}: not a run file; run the scenario again") from None
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
         raise InputError(f"{file}: schema = {schema!r}; this version reads schema {SCHEMA}; run the scenario again")
+    if schema < SCHEMA:
+        raise InputError(f"{file}: schema = {schema} is of an older version of ascendsim; run the scenario again")
     if schema > SCHEMA:
         raise InputError(
             f"{file}: schema = {schema} is newer than this version of ascendsim, which reads up to {SCHEMA}"
         )
     return record
-
-
-def _result_of(
-    record: Mapping[str, Any], arrays: Mapping[str, Any], outputs: Mapping[str, Any], place: Path
-) -> RunResult:
-    findings = [{k: v for k, v in f.items() if k != "severity"} for f in record["findings"]]
-    program = from_arrays({k: v for k, v in arrays.items() if not k.startswith("timeline.")})
-    return RunResult(
-        name=record["summary"]["name"],
-        device=Device.model_validate(record["device"]),
-        program=program,
-        timeline=Timeline({name: arrays[f"timeline.{name}"] for name in TIMELINE_COLUMNS}),
-        outputs=dict(outputs),
-        findings=tuple(Finding(**f) for f in findings),
-        scenario=record["scenario"],
-        log=tuple(json.loads(arrays["log"].tobytes())) if "log" in arrays else (),
-        despite_findings=record["summary"]["despite_findings"],
-        expectations=tuple(Expectation(*e) for e in record["expectations"]),
-        folder=place,
-    )

@@ -82,9 +82,30 @@ class QueueSpec(_Model):
 class MachineSpec(_Model):
     """How to simulate."""
 
-    engine: str = "reference"
+    engine: str = "compiled"
     l2: Literal["model", "hit", "miss"] = "model"
     half_overflow: Literal["inf_nan", "saturate"] | None = None
+    values: Literal["all", "sample", "none"] = "all"
+    """Which values to compute."""
+    sample: list[Literal["first", "diagonal", "tail", "random"]] | None = Field(default=None, min_length=1)
+    """With values = "sample": which tiles."""
+    sample_tiles: int | None = Field(default=None, ge=1)
+    """How many random ones."""
+    sample_seed: int | None = Field(default=None, ge=0, lt=SEEDS)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_sample(cls, raw: Any) -> Any:
+        if isinstance(raw, dict) and raw.get("values") == "sample":
+            return {"sample": ["first", "diagonal", "tail"], "sample_tiles": 1, "sample_seed": 0, **raw}
+        return raw
+
+    @model_validator(mode="after")
+    def _sample_is_used(self) -> "MachineSpec":
+        given = [name for name in ("sample", "sample_tiles", "sample_seed") if getattr(self, name) is not None]
+        if given and self.values != "sample":
+            raise ValueError(f'{given[0]} says which tiles to compute; it needs values = "sample"')
+        return self
 
 
 class PlatformSpec(_Model):

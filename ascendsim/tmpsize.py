@@ -7,7 +7,7 @@ from typing import Any
 from ascendsim.device import Device
 from ascendsim.dtypes import UINT8, DType
 from ascendsim.errors import InputError
-from ascendsim.machine import schedule
+from ascendsim.machine import predict_cycles
 from ascendsim.memory import LocalTensor
 from ascendsim.op_host.softmax import (
     SOFTMAX_GRAD_ARCHS,
@@ -158,4 +158,4 @@ def _call_cycles(device: Device, element: DType, tiling: SoftMaxTiling, is_front
     def kernel(asc: AiCore) -> None:
         softmax_grad(asc, dst, grad, src, tmp, tiling, is_front)
 
-    return schedule(record(kernel, device, 1, (), ()).program, device).makespan_cycles
+    return predict_cycles(record(kernel, device, 1, (), ()).program, device)

@@ -114,6 +114,12 @@ class Core(Protocol):
     device: Device
     ques: "list[TQue | TBuf]"
 
+    def settle(self) -> None:
+        """Bring masks, events and queues up to date after replayed tiles."""
+
+    def layout_changes(self) -> None:
+        """A queue or buffer moves: what was known of arguments that hold it is void."""
+
     @property
     def set_flag(self) -> FlagCall:
         """SetFlag."""
@@ -179,6 +185,7 @@ class _Buffers:
         return LocalTensor(name, self.position, dtype(element), at, self.buffer_bytes, que=self.index)
 
     def _need_init(self) -> None:
+        self.asc.settle()
         if self.address_bytes < 0:
             raise self.asc.reject(BUF_NOINIT, operand=self.name, got="no memory", wanted="init_buffer first")
 
@@ -274,6 +281,7 @@ class TQue(_Buffers):
 
     def free_all_event(self) -> None:
         """Wait for the backward flags that are still pending, as TPipe does when the kernel ends."""
+        self.asc.settle()
         for slot, event_id in enumerate(self._backward):
             if event_id >= 0:
                 event = self._events[1]
@@ -285,6 +293,7 @@ class TQue(_Buffers):
                 self.asc.report(MEM_LEAK, operand=self.name, got=state.value, wanted=State.FREE.value)
 
     def _slot_of(self, tensor: LocalTensor, op: str, allowed: tuple[State, ...]) -> int:
+        self.asc.settle()
         if tensor.que != self.index:
             raise self.asc.fail(f"{op}: tensor {tensor.name} does not belong to queue {self.name}")
         slot = (tensor.address_bytes - self.address_bytes) // self.buffer_bytes
@@ -318,6 +327,8 @@ class TPipe:
         if length_bytes <= 0 or not 1 <= num <= most:
             wanted = f"1 .. {most} of at least 1 B" if most > 1 else "1 of at least 1 B"
             raise self.asc.reject(BUF_LENGTH, operand=que.name, got=f"{num} x {length_bytes} B", wanted=wanted)
+        self.asc.settle()
+        self.asc.layout_changes()
         que.num = num
         que.buffer_bytes = align_up(length_bytes, DATABLOCK_BYTES)
         que.address_bytes = self.end_bytes

@@ -14,14 +14,19 @@ flag is at least 1 ns long and a wait ends at least 2 ns after its set begins; w
 catches up at the next longer row. Other rows of under 1 ns may have no length in a viewer; `cycles` tells theirs. With
 time="cycle" one cycle is 1 ns and nothing is moved or lost.
 
+**Part of a run.** If a run is too long to keep all rows, or windows were asked for, the trace has only the rows that
+were kept, and `otherData` says which. Traffic is known only where all rows are there; instead of its tracks there
+are some of how busy each pipe was, over the whole run.
+
 Source: msopprof (trace of the simulator), MindStudio Insight (operator timeline parser), Perfetto (JSON importer).
 """
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +43,10 @@ from ascendsim.terms import Buffer, HardEvent, MaskMode, Pipe
 Time = Literal["us", "cycle"]
 Ints = NDArray[Any]
 Event = dict[str, Any]
+Count = TypeVar("Count", int, Ints)
+
+MOST_ROWS = 120_000
+"""Rows of a long run's trace, about 350 bytes each, without those of windows."""
 
 NS = 1000
 """Picoseconds in the viewers' unit of time."""
@@ -104,16 +113,21 @@ def trace_json(result: RunResult, time: Time = "us") -> str:
         "profilingType": "op",
         "schemaVersion": 2,
         "displayTimeUnit": "ns",
-        "otherData": _other_data(result, time),
+        "otherData": _other_data(result, time) | _kept(result),
     }
-    events = (*_metadata(result), *_RowEvents(result, mhz).all(), *_throughput(result, mhz), *_ub_bytes(result, mhz))
+    pairs = analysis.flag_pairs(analysis.Rows(result.program, result.timeline))
+    shown = _shown(result)
+    if len(shown) < len(result.timeline):
+        pairs = _renumbered(pairs, result.timeline["number"], shown["number"])
+        result = replace(result, timeline=shown)
+    traffic = _throughput(result, mhz) if result.timeline.is_whole else _utilisation(result, mhz)
+    events = (*_metadata(result), *_RowEvents(result, pairs, mhz).all(), *traffic, *_ub_bytes(result, mhz))
     lines = ",\n".join(events)
     return f'{_dumps(head)[:-1]},"traceEvents":[\n{lines}\n]}}\n'
 
 
-def _dumps(value: object) -> str:
-    """JSON without spaces; control characters are escaped, which Perfetto needs."""
-    return json.dumps(value, separators=(",", ":"))
+_dumps = json.JSONEncoder(separators=(",", ":")).encode
+"""JSON without spaces; control characters are escaped, which Perfetto needs."""
 
 
 def _other_data(result: RunResult, time: Time) -> dict[str, Any]:
@@ -133,22 +147,65 @@ def _other_data(result: RunResult, time: Time) -> dict[str, Any]:
     }
 
 
+def _shown(result: RunResult) -> Timeline:
+    """The rows of a trace: of a run whose rows are all there, those of its windows; of any other what was kept.
+
+    The latter are at most about MOST_ROWS, as many at the begin as at the end of every core, and those of its windows.
+    """
+    timeline = result.timeline
+    if timeline.is_whole:
+        return analysis.within(timeline, result.windows)
+    if len(timeline) <= MOST_ROWS:
+        return timeline
+    order = np.argsort(timeline["core"], kind="stable")
+    counts = np.bincount(timeline["core"], minlength=result.program.block_dim)
+    place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    from_end = np.repeat(counts, counts) - 1 - place
+    chosen = np.zeros(len(order), np.bool_)
+    chosen[order] = np.minimum(place, from_end) < MOST_ROWS // (2 * result.program.block_dim)
+    for first, last in result.windows:
+        chosen |= (timeline["start"] < last) & (timeline["end"] > first)
+    return replace(timeline, columns={name: column[chosen] for name, column in timeline.columns.items()})
+
+
+def _kept(result: RunResult) -> dict[str, Any]:
+    """Which rows of a run are in its trace, where it has not all of them; without arrays, see `trace_json`."""
+    timeline, shown = result.timeline, _shown(result)
+    if shown.is_whole:
+        return {}
+    windows = [f"cycles {first} to {last}" for first, last in result.windows]
+    ends = [] if timeline.is_whole else ["first and last rows of each core"]
+    return {
+        "rows": timeline.row_count,
+        "rows_here": len(shown),
+        "kept": "; ".join([*ends, *windows]),
+        "rows_repeated": sum(skip.rows for skip in timeline.skipped),
+        "repeated": "; ".join(
+            f"cycles {skip.first} to {skip.last}: {skip.rows} rows from a period of {skip.period_cycles} cycles"
+            for skip in timeline.skipped
+        ),
+    }
+
+
+def _renumbered(pairs: dict[int, int], before: Ints, now: Ints) -> dict[int, int]:
+    """Pairs of rows by their new positions, given the numbers of all and of those left; pairs cut apart are dropped."""
+    at = dict(zip(now.tolist(), range(len(now)), strict=True))
+    numbers = before.tolist()
+    known = ((at.get(numbers[wait], -1), at.get(numbers[by], -1)) for wait, by in pairs.items())
+    return {wait: by for wait, by in known if wait >= 0 and by >= 0}
+
+
 # ---- time -------------------------------------------------------------------------------------------------------
 
 
-def picoseconds(cycle: int, mhz: int) -> int:
-    """Return a cycle's time, to the nearest picosecond."""
+def picoseconds(cycle: Count, mhz: int) -> Count:
+    """Return a cycle's time, or that of each of several, to the nearest picosecond."""
     return (2_000_000 * cycle + mhz) // (2 * mhz)
 
 
 def _us(ps: int) -> str:
+    """Microseconds as a decimal, which no float has touched."""
     return f"{ps // 1_000_000}.{ps % 1_000_000:06d}"
-
-
-def _timed(event: Event, ps: int, duration_ps: int | None = None) -> str:
-    """An event as text; times are put in as decimals, which no float has touched."""
-    duration = "" if duration_ps is None else f',"dur":{_us(duration_ps)}'
-    return f'{_dumps(event)[:-1]},"ts":{_us(ps)}{duration}}}'
 
 
 def _duration(start_ps: int, end_ps: int) -> int:
@@ -174,18 +231,19 @@ def slice_ends(timeline: Timeline) -> Ints:
 def _placed(timeline: Timeline, set_of: dict[int, int], mhz: int) -> tuple[list[int], list[int]]:
     """Start and end of every slice in picoseconds, see the module docstring."""
     t, ends = timeline, slice_ends(timeline)
-    core, pipe, kind, start = (t[name].tolist() for name in ("core", "pipe", "kind", "start"))
-    begin_ps, end_ps = [0] * len(t), [0] * len(t)
-    free: dict[tuple[int, int], int] = defaultdict(int)
+    is_flag = np.isin(t["kind"], tuple(FLAGS)).tolist()
+    lanes = (t["core"].astype(np.int64) * len(LANES) + t["pipe"]).tolist()
+    begin_ps, end_ps = (picoseconds(cycles.astype(np.int64), mhz).tolist() for cycles in (t["start"], ends))
+    free = [0] * (max(lanes, default=0) + 1)
     for row in np.argsort(ends, kind="stable").tolist():  # in this order a set precedes its wait
-        lane = core[row], pipe[row]
-        begin = max(picoseconds(start[row], mhz), free[lane])
-        end = max(picoseconds(int(ends[row]), mhz), begin)
-        if kind[row] in FLAGS:
+        lane = lanes[row]
+        begin = begin_ps[row] = max(begin_ps[row], free[lane])
+        end = max(end_ps[row], begin)
+        if is_flag[row]:
             end = max(end, begin + NS)
-        if row in set_of:
-            end = max(end, begin_ps[set_of[row]] + 2 * NS)
-        begin_ps[row], end_ps[row], free[lane] = begin, end, end
+            if row in set_of:
+                end = max(end, begin_ps[set_of[row]] + 2 * NS)
+        end_ps[row] = free[lane] = end
     return begin_ps, end_ps
 
 
@@ -235,103 +293,147 @@ def _meta(name: str, pid: str, tid: str, args: Event) -> str:
 # ---- rows -------------------------------------------------------------------------------------------------------
 
 
-class _RowEvents:
-    """The events of the timeline's rows, in row order, which is time order on each lane."""
+@dataclass(frozen=True, slots=True)
+class _RowText:
+    """What the events of a template's row have in common, as JSON.
 
-    def __init__(self, result: RunResult, mhz: int) -> None:
+    Attributes:
+        name, cname: of the slice.
+        detail: the instruction's fields; "" if they differ from call to call.
+        code: source line and marked step.
+        moved: bytes of a transfer.
+    """
+
+    name: str
+    cname: str
+    detail: str
+    code: str
+    moved: str
+
+
+class _RowEvents:
+    """The events of the timeline's rows, in row order, which is time order on each lane.
+
+    A row of a template comes many times. What is the same each time is made once, and events are put together as text.
+    """
+
+    def __init__(self, result: RunResult, set_of: dict[int, int], mhz: int) -> None:
         self.result = result
         self.rows = analysis.Rows(result.program, result.timeline)
         self.columns = {name: result.timeline[name].tolist() for name in result.timeline.columns}
-        self.set_of = flag_pairs(self.rows)
-        self.wait_of = {by: wait for wait, by in self.set_of.items()}
-        self.begin_ps, self.end_ps = _placed(result.timeline, self.set_of, mhz)
-        self.calls: dict[int, Call] = {}
+        self.set_of = set_of
+        self.wait_of = {by: wait for wait, by in set_of.items()}
+        self.begin_ps, self.end_ps = _placed(result.timeline, set_of, mhz)
+        self.calls: dict[int, tuple[Call, str]] = {}
+        self.texts: dict[tuple[int, int], _RowText] = {}
+        self.places: dict[tuple[int, int], str] = {}
+        self.stalls: dict[tuple[int, int, int], tuple[str, str]] = {}
 
     def all(self) -> Iterator[str]:
         """Every row's events."""
-        for number in range(len(self.result.timeline)):
-            if self.columns["kind"][number] in FLAGS:
-                yield from self._flag(number)
+        for at, kind in enumerate(self.columns["kind"]):
+            if kind in FLAGS:
+                yield from self._flag(at)
             else:
-                yield self._slice(number)
+                yield self._slice(at)
 
-    def _slice(self, number: int) -> str:
-        row = self.rows.row(number)
-        name = mnemonic(row)
-        begin, end = self.begin_ps[number], self.end_ps[number]
-        event = {
-            "name": MNEMONICS.get(name, name.upper()),
-            "ph": "X",
-            "cname": self._lane(number).cname,
-            **self._place(number),
-            "args": self._args(number, row),
-        }
-        return _timed(event, begin, _duration(begin, end))
+    def _slice(self, at: int) -> str:
+        text, begin = self._text(at), self.begin_ps[at]
+        return (
+            f'{{"name":{text.name},"ph":"X","cname":{text.cname},{self._place(at)},"args":{self._args(at, text)},'
+            f'"ts":{_us(begin)},"dur":{_us(_duration(begin, self.end_ps[at]))}}}'
+        )
 
-    def _flag(self, number: int) -> Iterator[str]:
+    def _flag(self, at: int) -> Iterator[str]:
         """Begin, arrow and end of a SET_FLAG or WAIT_FLAG; its number is that of the set it belongs to.
 
         The arrow stands between begin and end: it belongs to the slice that is open when it comes. Numbers start at 1.
         Source: MindStudio Insight, event parser (begin and end are paired by name and number alone); Perfetto, JSON
         importer (arrows need whole numbers and an open slice).
         """
-        name, cname = FLAGS[self.columns["kind"][number]]
-        own = {"id": self.set_of.get(number, number) + 1, **self._place(number)}
-        begin, end = self.begin_ps[number], self.end_ps[number]
-        args = self._args(number, self.rows.row(number))
-        yield _timed({"name": name, "ph": "B", "cname": cname, **own, "args": args}, begin)
-        if number in self.wait_of:
-            yield self._arrow("s", number, number, self.wait_of[number], begin)
-        if number in self.set_of:
-            yield self._arrow("t", number, self.set_of[number], number, end - NS)
-        yield _timed({"name": name, "ph": "E", **own}, end)
+        text, place = self._text(at), self._place(at)
+        own = f'"id":{self.columns["number"][self.set_of.get(at, at)] + 1},{place}'
+        begin, end = self.begin_ps[at], self.end_ps[at]
+        args = self._args(at, text)
+        yield f'{{"name":{text.name},"ph":"B","cname":{text.cname},{own},"args":{args},"ts":{_us(begin)}}}'
+        if at in self.wait_of:
+            yield self._arrow("s", at, self.wait_of[at], own, begin)
+        if at in self.set_of:
+            yield self._arrow("t", self.set_of[at], at, own, end - NS)
+        yield f'{{"name":{text.name},"ph":"E",{own},"ts":{_us(end)}}}'
 
-    def _arrow(self, phase: str, number: int, set_row: int, wait_row: int, ps: int) -> str:
-        category = f"{self._lane(set_row).tid}To{self._lane(wait_row).tid}"
-        event = {"name": "flow", "ph": phase, "cat": category, "id": set_row + 1, **self._place(number)}
-        return _timed(event, ps)
+    def _arrow(self, phase: str, set_at: int, wait_at: int, own: str, ps: int) -> str:
+        category = f"{self._lane(set_at).tid}To{self._lane(wait_at).tid}"
+        return f'{{"name":"flow","ph":"{phase}","cat":"{category}",{own},"ts":{_us(ps)}}}'
 
-    def _lane(self, number: int) -> Lane:
-        return LANES[Pipe(self.columns["pipe"][number])]
+    def _lane(self, at: int) -> Lane:
+        return LANES[Pipe(self.columns["pipe"][at])]
 
-    def _place(self, number: int) -> Event:
-        return {"pid": core_name(self.result, self.columns["core"][number]), "tid": self._lane(number).tid}
+    def _place(self, at: int) -> str:
+        """Process and lane."""
+        key = self.columns["core"][at], self.columns["pipe"][at]
+        if key not in self.places:
+            self.places[key] = f'"pid":"{core_name(self.result, key[0])}","tid":"{self._lane(at).tid}"'
+        return self.places[key]
 
-    def _args(self, number: int, row: Row) -> Event:
+    def _text(self, at: int) -> _RowText:
+        key = self.rows.template_of[at], self.columns["row"][at]
+        if key not in self.texts:
+            self.texts[key] = self._made(at)
+        return self.texts[key]
+
+    def _made(self, at: int) -> _RowText:
+        program, row, refs, kind = (
+            self.result.program,
+            self.rows.row(at),
+            self.rows.tensors(at),
+            self.columns["kind"][at],
+        )
+        step, name = program.steps[row.step], mnemonic(row)
+        title, cname = FLAGS.get(kind, (MNEMONICS.get(name, name.upper()), self._lane(at).cname))
+        is_same = all(refs[operand.tensor].buffer is not Buffer.GM for _, operand in row.operands)
+        return _RowText(
+            name=_dumps(title),
+            cname=_dumps(cname),
+            detail=_dumps(self._detail(at, row)) if is_same else "",
+            code=_dumps(f"{program.lines[row.line]}\n{step}" if step else program.lines[row.line]),
+            moved=f',"process_bytes":{_bytes(row)}' if kind == Kind.TRANSFER else "",
+        )
+
+    def _args(self, at: int, text: _RowText) -> str:
         """What a click on the slice shows; fields without a meaning for the row are left out."""
-        c, program = self.columns, self.result.program
-        call = self._call(c["call"][number])
-        step = program.steps[row.step]
-        args: Event = {
-            "detail": self._detail(number, row, call),
-            "code": f"{program.lines[row.line]}\n{step}" if step else program.lines[row.line],
-            "pc_addr": f"0x{number:x}",
-            "cycles": c["end"][number] - c["start"][number],
-        }
-        if c["kind"][number] == Kind.TRANSFER:
-            args["process_bytes"] = _bytes(row)
-            args["l2"] = "hit" if c["l2_hit"][number] else "miss"
-        if c["wait_cycles"][number] and c["waited_for"][number] in analysis.STALLS:
-            args["stall"] = self._stall(number, row)
-        if call.tile >= 0:
-            args["tile"] = call.tile
-        args["call"] = call.index
-        if c["stretch_cycles"][number]:
-            args["stretch_cycles"] = c["stretch_cycles"][number]
-        return args
+        c = self.columns
+        detail = text.detail or _dumps(self._detail(at, self.rows.row(at)))
+        where = f'"code":{text.code},"pc_addr":"0x{c["number"][at]:x}"'
+        parts = [f'{{"detail":{detail},{where},"cycles":{c["end"][at] - c["start"][at]}']
+        if text.moved:
+            parts.append(f'{text.moved},"l2":"{"hit" if c["l2_hit"][at] else "miss"}"')
+        if c["wait_cycles"][at] and c["waited_for"][at] in analysis.STALLS:
+            parts.append(self._stall(at))
+        parts.append(self._call(c["call"][at])[1])
+        if c["stretch_cycles"][at]:
+            parts.append(f',"stretch_cycles":{c["stretch_cycles"][at]}')
+        return "".join(parts) + "}"
 
-    def _call(self, index: int) -> Call:
+    def _call(self, index: int) -> tuple[Call, str]:
+        """A call, and its place in the program as JSON."""
         if index not in self.calls:
-            self.calls[index] = self.result.program.call(index)
+            call = self.result.program.call(index)
+            tile = f',"tile":{call.tile}' if call.tile >= 0 else ""
+            self.calls[index] = call, f'{tile},"call":{call.index}'
         return self.calls[index]
 
-    def _stall(self, number: int, row: Row) -> Event:
+    def _stall(self, at: int) -> str:
         """What the row waited for, how long, and the queue, GM tensor or step that held it."""
-        wait = Wait(self.columns["waited_for"][number])
-        name = analysis.waited_name(self.rows, number, row, wait)
-        return {"reason": wait.words, "cycles": self.columns["wait_cycles"][number], "name": name}
+        key = self.rows.template_of[at], self.columns["row"][at], self.columns["waited_for"][at]
+        if key not in self.stalls:
+            wait, template, row = Wait(key[2]), self.rows.template(at), self.rows.row(at)
+            name = analysis.waited_name(self.result.program, template, row, wait)
+            self.stalls[key] = f',"stall":{{"reason":{_dumps(wait.words)},"cycles":', f',"name":{_dumps(name)}}}'
+        before, after = self.stalls[key]
+        return f"{before}{self.columns['wait_cycles'][at]}{after}"
 
-    def _detail(self, number: int, row: Row, call: Call) -> str:
+    def _detail(self, at: int, row: Row) -> str:
         """The instruction's fields as KEY:value, separated by commas."""
         if row.op.name in ("set_flag", "wait_flag"):
             event = HardEvent(row.param("event"))
@@ -339,33 +441,19 @@ class _RowEvents:
             return f"{pipes},FLAGID:{row.param('event_id')},"
         if row.op.name == "pipe_barrier":
             return f"PIPE:{LANES[Pipe(row.param('barrier_pipe'))].flag_name},"
-        operands = [f"{role.upper()}:{self._operand(number, operand, call)}" for role, operand in row.operands]
+        operands = [f"{role.upper()}:{self._operand(at, operand)}" for role, operand in row.operands]
         params = [f"{name.upper()}:{value}" for name, value in zip(row.op.params, row.params, strict=True)]
         return ",".join((*operands, *params, *_dtype(row), *_mask(row), *_scalar(row)))
 
-    def _operand(self, number: int, operand: Operand, call: Call) -> str:
+    def _operand(self, at: int, operand: Operand) -> str:
         """Address, and in brackets the tensor and the byte in it."""
-        ref = self.rows.tensors(number)[operand.tensor]
+        ref = self.rows.tensors(at)[operand.tensor]
         base, offset = ref.address_bytes, operand.offset_bytes
         if ref.buffer is Buffer.GM:
+            call = self._call(self.columns["call"][at])[0]
             base = self.result.program.gm[call.slot_tensor[ref.slot]].base_bytes
             offset += call.slot_base_bytes[ref.slot] - base
         return f"0x{base + offset:x}({ref.name}{f'+{offset}' if offset else ''})"
-
-
-def flag_pairs(rows: analysis.Rows) -> dict[int, int]:
-    """Return the row of the set that each wait belongs to: of a core and flag, the n-th set and the n-th wait.
-
-    Flags without a partner are left out. Source: msopprof, core timeline (pairs flags of equal detail in order).
-    """
-    found: dict[tuple[int, ...], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-    kinds = rows.timeline["kind"]
-    for number in np.flatnonzero(np.isin(kinds, tuple(FLAGS))).tolist():
-        key = (int(rows.timeline["core"][number]), *rows.row(number).params)
-        found[key][int(kinds[number])].append(number)
-    return {
-        wait: by for flag in found.values() for by, wait in zip(flag[Kind.SET_FLAG], flag[Kind.WAIT_FLAG], strict=False)
-    }
 
 
 def _bytes(row: Row) -> int:
@@ -401,7 +489,8 @@ def _scalar(row: Row) -> tuple[str, ...]:
 
 def _counter(pid: str, name: str, args: Event, ps: int) -> str:
     """A point of a counter; at 0 it would be dropped (MindStudio Insight, event parser), so it comes 1 ns later."""
-    return _timed({"name": name, "ph": "C", "pid": pid, "args": args}, max(ps, NS))
+    event = _dumps({"name": name, "ph": "C", "pid": pid, "args": args})
+    return f'{event[:-1]},"ts":{_us(max(ps, NS))}}}'
 
 
 def _throughput(result: RunResult, mhz: int) -> Iterator[str]:
@@ -442,10 +531,22 @@ def _moved_bytes(transfers: Iterable[tuple[int, int, int]], unit: int) -> Counte
     return moved
 
 
+def _utilisation(result: RunResult, mhz: int) -> Iterator[str]:
+    """How busy each pipe was over the whole run, over all cores; S left out."""
+    cuts, shares = analysis.utilisation(result.timeline)
+    for pipe, share in sorted(shares.items()):
+        percent = np.append(np.round(100 * share, 3), 0.0).tolist()
+        for at, (before, now) in enumerate(pairwise([-1.0, *percent])):
+            if now != before:
+                ps = picoseconds(int(cuts[at]), mhz)
+                yield _counter("Utilisation", LANES[pipe].tid, {"busy(%)": now}, ps)
+
+
 def _ub_bytes(result: RunResult, mhz: int) -> Iterator[str]:
     """Bytes of UB in use on each core, a point for each change."""
+    lives = analysis.Lives(result.program, result.timeline)
     for core in np.unique(result.timeline["core"]).tolist():
-        at, used = analysis.occupancy(analysis.lives(result.program, result.timeline, core))
+        at, used = analysis.occupancy(lives.of(core))
         pid = f"{core_name(result, core)} UB"
         before = 0
         for cycle, count in zip(at.tolist(), used.tolist(), strict=True):

@@ -219,7 +219,7 @@ def test_help_is_quick_to_load():
     code = (
         "import sys\nfrom typer.testing import CliRunner\nfrom ascendsim.cli import app\n"
         "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
-        "print([m for m in ('numpy', 'matplotlib', 'pydantic', 'simpy') if m in sys.modules])"
+        "print([m for m in ('numpy', 'numba', 'matplotlib', 'pydantic', 'simpy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -235,8 +235,9 @@ def test_help_documents_the_exit_codes():
 
 def test_ctrl_c_leaves_nothing_behind(tmp_path):
     folder = tmp_path / "x"
+    tall = [f"--set=tensors.{name}.shape=[96000, 960]" for name in ("grad", "src", "dst")]
     process = subprocess.Popen(
-        [*COMMAND, "run", "softmaxgrad_960x960_float", "--set", "tiling.tmp_bytes=min", "--out", str(folder)],
+        [*COMMAND, "run", "softmaxgrad_960x960_float", *tall, "--out", str(folder)],
         cwd=ROOT, stderr=subprocess.PIPE, text=True, env=os.environ | {"NO_COLOR": "1"},
     )  # fmt: skip
     time.sleep(1.5)
@@ -246,3 +247,70 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path):
     assert "interrupted" in stderr
     assert "Traceback" not in stderr
     assert not folder.exists()
+
+
+# ---- engines, windows, values -----------------------------------------------------------------------------------
+
+
+def test_both_engines_can_be_compared(tmp_path):
+    done = _run("run", "scenarios/vector_add.toml", "--engine", "both", "--out", tmp_path / "a", "--json")
+    assert json.loads(done.stdout)["engine"] == "both"
+    assert "both engines agree" in (tmp_path / "a/report.md").read_text()
+
+
+def test_an_unknown_engine_is_named():
+    done = _run("run", "vector_add", "--engine", "fast", code=2)
+    assert done.stderr.strip() == "error: unknown engine 'fast'; this version has: compiled, reference, both"
+
+
+def test_a_window_restricts_the_trace(tmp_path):
+    full, part = tmp_path / "full", tmp_path / "part"
+    _run("run", "scenarios/vector_add.toml", "--out", full)
+    _run(
+        "run", "scenarios/vector_add.toml", "--trace-window", "200:300", "--trace-window", "0.5us:0.6us", "--out", part
+    )
+    names = [
+        {
+            e["args"]["pc_addr"]
+            for e in json.loads((folder / "trace.json").read_text())["traceEvents"]
+            if "pc_addr" in e.get("args", {})
+        }
+        for folder in (full, part)
+    ]
+    assert 0 < len(names[1]) < len(names[0])
+    assert names[1] < names[0]
+    assert asc.load_run(part).windows == ((200, 300), (925, 1110))
+    assert asc.load_run(part).makespan_cycles == asc.load_run(full).makespan_cycles
+
+
+@pytest.mark.parametrize("text", ["5", "300:200", "a:b"])
+def test_a_wrong_window_is_refused(tmp_path, text):
+    done = _run("run", "vector_add", "--trace-window", text, "--out", tmp_path / "x", code=2)
+    assert done.stderr.startswith(f"error: --trace-window {text}: ")
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_window_behind_the_end_writes_nothing(tmp_path):
+    done = _run("run", "vector_add", "--trace-window", "5000:6000", "--out", tmp_path / "x", code=2)
+    assert done.stderr.strip() == "error: window 5000:6000: the run is over at cycle 1761; ask for an earlier one"
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_run_without_values_and_a_sampled_one_are_read_back(tmp_path):
+    _run("run", "vector_add", "--set", "machine.values=none", "--out", tmp_path / "none")
+    none = asc.load_run(tmp_path / "none")
+    assert (none.values, none.sample, dict(none.outputs)) == ("none", None, {})
+    how = [
+        "--set",
+        "machine.values=sample",
+        "--set",
+        'machine.sample=["first", "random"]',
+        "--set",
+        "machine.sample_tiles=3",
+    ]
+    _run("run", "vector_add", *how, "--out", tmp_path / "some")
+    some, again = asc.load_run(tmp_path / "some"), asc.run(tmp_path / "some" / "scenario.toml")
+    assert some.values == "sample"
+    assert some.sample == again.sample
+    assert "values: sampled" in (tmp_path / "some/report.md").read_text()
+    assert "values: not computed" in (tmp_path / "none/report.md").read_text()

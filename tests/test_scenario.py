@@ -322,7 +322,7 @@ def test_same_scenario_same_bytes(small):
 
 
 def test_unknown_engine(small):
-    assert _message(small, engine="fast") == "unknown engine 'fast'; this version has: reference"
+    assert _message(small, engine="fast") == "unknown engine 'fast'; this version has: compiled, reference, both"
 
 
 def test_a_platform_of_ones_own(small):

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import ascendsim as asc
-from ascendsim.analysis import lives, occupancy
+from ascendsim.analysis import lives, occupancy, utilisation
 from ascendsim.dtypes import FLOAT
-from ascendsim.engine.base import TIMELINE_COLUMNS, Kind, Timeline, Wait
+from ascendsim.engine.base import TIMELINE_COLUMNS, Kind, Skip, Timeline, Wait
 from ascendsim.isa.instruction import TABLE
 from ascendsim.machine import schedule
 from ascendsim.memory import place_in_gm
@@ -478,9 +478,138 @@ def test_arrows_point_forward_where_flags_come_faster_than_nanoseconds(device, t
 
 
 def test_a_run_without_rows_is_a_trace_without_rows(double):
-    nothing = Timeline({name: np.zeros(0, np.int64) for name in TIMELINE_COLUMNS})
+    columns = {name: np.zeros(0, np.int64) for name in TIMELINE_COLUMNS}
+    nothing = Timeline(columns, 0, 0, double.timeline.totals)
     assert _doc(replace(double, timeline=nothing))["traceEvents"] == []
 
 
 def test_mnemonic_table_names_known_instructions():
     assert set(MNEMONICS) <= {instruction.mnemonic for instruction in TABLE.values()}
+
+
+# ---- part of a run -----------------------------------------------------------------------------------------------
+
+
+def _kept(result, numbers):
+    columns = {name: column[numbers] for name, column in result.timeline.columns.items()}
+    return replace(result, timeline=replace(result.timeline, columns=columns))
+
+
+@pytest.fixture(scope="module")
+def long(run):
+    """The first and last four calls of every core."""
+    core, calls = run.program.calls["core"], np.zeros(len(run.program.calls["core"]), np.bool_)
+    for number in range(run.program.block_dim):
+        mine = np.flatnonzero(core == number)
+        calls[mine[:4]] = calls[mine[-4:]] = True
+    part = _kept(run, np.flatnonzero(calls[run.timeline["call"]]))
+    assert 0 < len(part.timeline) < len(run.timeline)
+    return part
+
+
+@pytest.fixture(scope="module")
+def windows(run):
+    return replace(run, windows=((500, 900), (2000, 2200)))
+
+
+@pytest.fixture(params=["long", "windows"])
+def part(request):
+    return request.getfixturevalue(request.param)
+
+
+def _rows_shown(result):
+    t = result.timeline
+    if t.is_whole:
+        return sorted(
+            {n for a, b in result.windows for n in np.flatnonzero((t["start"] < b) & (t["end"] > a)).tolist()}
+        )
+    return t["number"].tolist()
+
+
+@pytest.mark.parametrize("time", TIMES)
+def test_a_part_has_its_own_rows_under_their_own_numbers(part, run, time):
+    slices = _slices(_doc(part, time)["traceEvents"])
+    assert sorted(_row(e) for e, _, _ in slices) == _rows_shown(part)
+    for e, start, _ in slices:
+        n = _row(e)
+        assert e["args"]["call"] == run.timeline["call"][n]
+        assert e["args"]["cycles"] == run.timeline["end"][n] - run.timeline["start"][n]
+        assert time == "us" or start * 1000 == int(run.timeline["start"][n])
+
+
+@pytest.mark.parametrize("time", TIMES)
+def test_a_part_is_what_the_viewers_take(part, time):
+    events = _doc(part, time)["traceEvents"]
+    test_slices_of_a_lane_do_not_overlap(events)
+    for rounding in ROUNDINGS:
+        _import_like_perfetto(events, rounding)
+    begins = [(e["name"], e["id"]) for e in _of(events, "B")]
+    assert len(begins) == len(set(begins))
+    starts, steps = ({e["id"] for e in _of(events, phase)} for phase in "st")
+    assert starts == steps
+    assert starts
+
+
+def test_arrows_of_a_part_are_those_of_the_whole_run(part, run):
+    def pairs(result):
+        found = defaultdict(dict)
+        for e in _of(_doc(result)["traceEvents"], "B"):
+            found[e["id"]][e["name"]] = _row(e)
+        return {(p["SET_FLAG"], p["WAIT_FLAG"]) for p in found.values() if len(p) == 2}
+
+    rows = set(_rows_shown(part))
+    possible = {(by, wait) for by, wait in pairs(run) if by in rows and wait in rows}
+    if part.timeline.is_whole:
+        assert pairs(part) == possible
+    else:
+        t = run.timeline
+        held = {n for n in rows if t["waited_for"][n] in (Wait.FLAG, Wait.BUFFER)}
+        assert pairs(part) == {(by, wait) for by, wait in possible if wait in held}
+
+
+def test_a_part_says_what_it_is(long, windows, run):
+    text = trace_json(long)
+    assert text[: text.index("[")].endswith('"traceEvents":')
+    other = json.loads(text)["otherData"]
+    assert (other["rows"], other["rows_here"]) == (len(run.timeline), len(long.timeline))
+    assert other["kept"] == "first and last rows of each core"
+    assert (other["rows_repeated"], other["repeated"]) == (0, "")
+    other = _doc(windows)["otherData"]
+    assert (other["rows"], other["rows_here"]) == (len(run.timeline), len(_rows_shown(windows)))
+    assert other["kept"] == "cycles 500 to 900; cycles 2000 to 2200"
+    skipped = replace(long.timeline, skipped=(Skip(1000, 2000, 250, 77), Skip(2100, 2200, 50, 8)))
+    other = _doc(replace(long, timeline=skipped))["otherData"]
+    assert other["rows_repeated"] == 85
+    assert other["repeated"].startswith("cycles 1000 to 2000: 77 rows from a period of 250 cycles; cycles 2100")
+    assert "rows_here" not in _doc(run)["otherData"]
+
+
+def test_a_part_shows_how_busy_the_pipes_were_all_the_time(part, run):
+    """Traffic is not known where rows are missing."""
+    events = _doc(part, "cycle")["traceEvents"]
+    counters = [e for e in _of(events, "C") if not e["pid"].endswith(" UB")]
+    assert {e["pid"] for e in counters} == {"Utilisation"}
+    cuts, shares = utilisation(run.timeline)
+    for pipe, share in shares.items():
+        points = {int(e["ts"] * 1000): e["args"]["busy(%)"] for e in counters if e["name"] == LANES[pipe].tid}
+        assert points.pop(run.makespan_cycles, 0) == 0
+        shown = np.zeros(len(share))
+        for at, value in sorted(points.items()):
+            shown[np.searchsorted(cuts, at if at > 1 else 0) :] = float(value)
+        assert shown == pytest.approx(100 * share, abs=1e-3)
+    assert not any(e["pid"] == "Utilisation" for e in _of(_doc(run)["traceEvents"], "C"))
+
+
+def test_a_long_run_s_trace_stays_small(long, monkeypatch):
+    monkeypatch.setattr("ascendsim.trace.MOST_ROWS", 60)
+    assert len(long.timeline) > 60
+    t = long.timeline
+    shown = {_row(e) for e, _, _ in _slices(_doc(long)["traceEvents"])}
+    want = set()
+    for core in range(3):
+        mine = t["number"][t["core"] == core].tolist()
+        want |= {*mine[:10], *mine[-10:]}
+    assert shown == want
+    window = replace(long, windows=((0, 300),))
+    inside = t["number"][t["start"] < 300].tolist()
+    assert {_row(e) for e, _, _ in _slices(_doc(window)["traceEvents"])} == want | set(inside)

@@ -1,11 +1,16 @@
 """Static checks: every row of every template once, GM bounds of every call, and what UB has to hold."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
 
 from ascendsim.analysis import peak_ub_bytes
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule
-from ascendsim.program import Call, Program, Template
+from ascendsim.isa.instruction import Row
+from ascendsim.memory import GlobalTensor
+from ascendsim.program import Program, Template
 from ascendsim.terms import Buffer
 
 _UB_SOURCE = "asc-devkit docs, architecture page 2201; platform GetCoreMemSize"
@@ -64,43 +69,63 @@ def _rows(program: Program, device: Device) -> Iterator[Finding]:
                 yield from check(row, template.tensors, device, where)
 
 
+@dataclass(frozen=True, slots=True)
+class _GmBox:
+    """What a template row touches through a GM operand: bytes first to end, relative to its slot's base."""
+
+    row: Row
+    role: str
+    slot: int
+    first: int
+    end: int
+
+
 def _gm_bounds(program: Program) -> Iterator[Finding]:
-    boxes = [_gm_boxes(template) for template in program.templates]
-    for index in range(len(program.calls["core"])):
-        call = program.call(index)
-        for position, role, slot, first, end in boxes[call.template]:
-            yield from _one_gm_bound(program, call, position, role, slot, first, end)
+    """Every call of every template, all calls of one template at once; findings in the order of calls and rows."""
+    bad = [
+        (call, position, box, tensor, start)
+        for number, template in enumerate(program.templates)
+        for position, box in enumerate(_gm_boxes(template))
+        for call, tensor, start in _outside(program, number, box)
+    ]
+    for call, _, box, tensor, start in sorted(bad, key=lambda found: found[:2]):
+        yield from _one_gm_bound(program, call, box, program.gm[tensor], start)
 
 
-def _gm_boxes(template: Template) -> list[tuple[int, str, int, int, int]]:
-    """(row, role, slot, first byte, end) of each GM operand, relative to its slot's base."""
+def _gm_boxes(template: Template) -> list[_GmBox]:
+    """The GM operands of a template's rows."""
     found = []
-    for position, row in enumerate(template.rows):
+    for row in template.rows:
         operands = dict(row.operands)
         for role, first, end in row.op.touch(row):
             ref = template.tensors[operands[role].tensor]
             if ref.buffer is Buffer.GM and end > first:
                 offset = operands[role].offset_bytes
-                found.append((position, role, ref.slot, offset + first, offset + end))
+                found.append(_GmBox(row, role, ref.slot, offset + first, offset + end))
     return found
 
 
-def _one_gm_bound(
-    program: Program, call: Call, position: int, role: str, slot: int, first: int, end: int
-) -> Iterator[Finding]:
-    tensor = program.gm[call.slot_tensor[slot]]
-    start = call.slot_base_bytes[slot] - tensor.base_bytes
-    past, before = start + end - tensor.tensor_bytes, -(start + first)
-    if past <= 0 and before <= 0:
-        return
-    row = program.templates[call.template].rows[position]
-    where = f"{row.op.api} ({program.lines[row.line]}) core {call.core}"
-    fill: dict[str, object] = {"api": row.op.api, "tensor": tensor.name}
+def _outside(program: Program, number: int, box: _GmBox) -> Iterator[tuple[int, int, int]]:
+    """(call, GM tensor, byte of the tensor where the slot begins) of each call that reaches outside its tensor."""
+    calls = np.flatnonzero(program.calls["template"] == number)
+    at = program.calls["slot_start"][calls] + box.slot
+    tensors = program.slot_tensor[at]
+    bases = np.array([g.base_bytes for g in program.gm], np.int64)[tensors]
+    lengths = np.array([g.tensor_bytes for g in program.gm], np.int64)[tensors]
+    starts = program.slot_base_bytes[at] - bases
+    for i in np.flatnonzero((starts + box.end > lengths) | (starts + box.first < 0)).tolist():
+        yield int(calls[i]), int(tensors[i]), int(starts[i])
+
+
+def _one_gm_bound(program: Program, call: int, box: _GmBox, tensor: GlobalTensor, start: int) -> Iterator[Finding]:
+    past, before = start + box.end - tensor.tensor_bytes, -(start + box.first)
+    where = f"{box.row.op.api} ({program.lines[box.row.line]}) core {program.calls['core'][call]}"
+    fill: dict[str, object] = {"api": box.row.op.api, "tensor": tensor.name}
     if before > 0:
-        yield OOB_GM_BEFORE.finding(where, operand=role, got=-before, wanted=0, fill=fill | {"past": before})
+        yield OOB_GM_BEFORE.finding(where, operand=box.role, got=-before, wanted=0, fill=fill | {"past": before})
     if past > 0:
         fill["past"] = past
-        yield OOB_GM.finding(where, operand=role, got=start + end, wanted=tensor.tensor_bytes, fill=fill)
+        yield OOB_GM.finding(where, operand=box.role, got=start + box.end, wanted=tensor.tensor_bytes, fill=fill)
 
 
 def _capacity(program: Program, device: Device) -> Iterator[Finding]:

@@ -20,7 +20,14 @@ when that is over and all earlier rows of the pipe are complete; it is complete 
 meanwhile. Its `occupancy` is at least 1, so that a flag never rises in the cycle in which its set starts. WAIT_FLAG
 holds its pipe until the flag is up, takes the earliest set that none has taken, and ends `occupancy` later. The
 hardware documents one bit and leaves two sets without a wait undefined; counting keeps programs of queues with three
-and more buffers going, where the recorded ids meet that case, and `analysis.double_sets` finds it.
+and more buffers going, where the recorded ids meet that case, and `Totals.double_sets` counts it. All sets of a flag
+are on one pipe and all its waits on one pipe, as a HardEvent names them.
+
+**Cross-core flags** are flags of a mode and an id. A mode puts cores into groups, each with setters and waiters. Sets
+and waits are the rows of the two kinds above with `cross` one more than the mode's number. A set is raised as any
+other; when every setter of the group has raised the flag for the n-th time, the flags of all waiters rise for the n-th
+time, `cross_cycles` later; they are released by the last of these sets. Each waiter takes its own. A core that sets for
+no group only sets; one that waits in none waits for ever.
 
 **Barriers.** BARRIER holds its pipe until all earlier rows of the pipe are complete, and ends `occupancy` later. On
 S it holds the scalar unit until all pipes of the core are empty and complete.
@@ -42,15 +49,18 @@ at the row's start, for loads and stores alike. An empty box is a hit. A forced 
 ends in the cycle it starts in. Transfers look L2 up after everything else of that cycle has started, in (core,
 pipe) order. Shares of a link change after all that.
 
-**Output.** One timeline row per program row, in the order of their numbers; `row` is the index inside the template.
+**Output.** One timeline row per program row, in the order of their numbers; `row` is the index inside the template. If
+only some rows are to be kept, the timeline has those, and its makespan and totals are still those of all rows.
 What a row waited for, how many cycles, and the number of the row that released it:
 - PIPE_ORDER: it starts when the row before on its pipe ends, after its dispatch; counted from its dispatch.
 - DISPATCH: it starts at its dispatch on a free pipe; counted from when the pipe got free (0 at first); released by the
   row that S took before on this core, or -1.
-- FLAG, BUFFER, BARRIER: a flag or barrier that holds its pipe; counted from its start; replaces the two above.
+- FLAG, BUFFER, CROSS_CORE, BARRIER: a flag or barrier that holds its pipe; counted from its start; replaces the two
+  above.
 - BANDWIDTH: a transfer whose `stretch_cycles` (what sharing the link added to its data phase) are more than its
   wait, or that only waited in pipe order; released by the transfer that left the link last while this one was on it,
   or -1.
+`stuck_cycles` is how long S was held by a full queue before it dispatched the row.
 Of several that release in one cycle, the first in (core, pipe) order counts, then the first row.
 """
 
@@ -66,6 +76,8 @@ from ascendsim.progress import StageProgress
 from ascendsim.terms import HardEvent, Pipe
 
 UNITS_PER_BYTE = 4096
+MOST_CORES = 512
+"""Cores of a program: AIC and AIV of the largest part are 75."""
 
 Ints = NDArray[np.int64]
 
@@ -119,11 +131,11 @@ _WORDS = {
 SCHEDULE_COLUMNS = (
     "kind", "pipe", "startup", "startup_warm", "occupancy", "drain", "flag", "buffer_wait", "bytes", "link",
     "cap_units", "startup_hit", "startup_warm_hit", "link_hit", "cap_units_hit", "slot", "gm_offset", "gm_rows",
-    "gm_length", "gm_pitch",
+    "gm_length", "gm_pitch", "cross",
 )  # fmt: skip
 """Integer columns of a template's schedule. Those from startup_hit on matter to transfers only; `link` and `cap_units`
 hold for a transfer that misses L2 and for stores. GM columns describe the box (offset from its slot's base, rows, bytes
-of a row, pitch) that the transfer touches."""
+of a row, pitch) that the transfer touches. `cross` is 0 for a core's own flags, else one more than the mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +150,8 @@ class TemplateSchedule:
         sets = self.columns["kind"] == Kind.SET_FLAG
         if (self.columns["occupancy"][sets] < 1).any():
             raise ValueError("the occupancy of a SET_FLAG is at least 1")
+        if any((column < 0).any() for column in self.columns.values()):
+            raise ValueError("schedule columns are never negative")
 
     def __len__(self) -> int:
         return len(self.columns["kind"])
@@ -162,6 +176,26 @@ class L2Info:
 
 
 @dataclass(frozen=True, slots=True)
+class CrossMode:
+    """A mode of cross-core flags: for each group, the cores that must all set and the cores whose flag then rises.
+
+    A core sets for at most one group of a mode, and waits in at most one.
+    """
+
+    name: str
+    setters: tuple[tuple[int, ...], ...]
+    waiters: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        if len(self.setters) != len(self.waiters):
+            raise ValueError(f"cross-core mode {self.name}: as many groups of setters as of waiters")
+        for role, groups in (("sets", self.setters), ("waits", self.waiters)):
+            cores = [core for group in groups for core in group]
+            if len(cores) != len(set(cores)) or not all(groups):
+                raise ValueError(f"cross-core mode {self.name}: a core {role} in one group, and no group is empty")
+
+
+@dataclass(frozen=True, slots=True)
 class ScheduleInput:
     """Everything an engine sees."""
 
@@ -176,9 +210,25 @@ class ScheduleInput:
     event_ids: int
     links: tuple[LinkInfo, ...]
     l2: L2Info
+    cross_modes: tuple[CrossMode, ...] = ()
+    cross_cycles: int = 0
+    """From the last set of a cross-core flag to its rising."""
 
-    def flag_text(self, flag: int) -> str:
-        """Name of a flag number: the pair and its id."""
+    def __post_init__(self) -> None:
+        if self.core_count > MOST_CORES:
+            raise ValueError(f"{self.core_count} cores; the engines take up to {MOST_CORES}")
+        most = max((int(t.columns["cross"].max(initial=0)) for t in self.templates), default=0)
+        if most > len(self.cross_modes):
+            raise ValueError(f"a row has cross = {most}; there are {len(self.cross_modes)} cross-core modes")
+        for mode in self.cross_modes:
+            highest = max(core for group in (*mode.setters, *mode.waiters) for core in group)
+            if highest >= self.core_count:
+                raise ValueError(f"cross-core mode {mode.name}: core {highest} of {self.core_count}")
+
+    def flag_text(self, flag: int, cross: int = 0) -> str:
+        """Name of a flag number: the pair and its id, or the mode and the id."""
+        if cross:
+            return f"cross-core flag {flag} of mode {self.cross_modes[cross - 1].name}"
         return f"{HardEvent(flag // self.event_ids).name} id {flag % self.event_ids}"
 
     def row_starts(self) -> Ints:
@@ -189,21 +239,88 @@ class ScheduleInput:
 
 
 TIMELINE_COLUMNS = (
-    "core", "call", "row", "pipe", "kind", "dispatched", "start", "occupied", "end", "waited_for", "wait_cycles",
-    "released_by", "stretch_cycles", "l2_hit",
+    "number", "core", "call", "row", "pipe", "kind", "dispatched", "start", "occupied", "end", "waited_for",
+    "wait_cycles", "released_by", "stretch_cycles", "l2_hit", "stuck_cycles",
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What all rows of a program add up to. Template rows count through all templates, in their order.
+
+    A pipe is *busy* while one of its instructions or transfers is between start and completion (the scalar unit: while
+    it works on a row of its own or dispatches one), *stalled* while it holds a row that waits for a flag, a buffer or a
+    barrier (the scalar unit: or for room in a queue) and is not busy.
+
+    Attributes:
+        busy_cycles, stalled_cycles, rows: [core, pipe]; `rows` counts instructions and transfers.
+        overlap_cycles: [pipe, pipe], first < second, S left out: both busy on one core, over all cores.
+        wait_cycles, wait_count: [template row, Wait]; QUEUE_FULL stands at the row that S could not dispatch.
+        spent_cycles: [template row] from the start of an instruction or transfer to its completion, or to the start of
+            the next on its pipe if that is earlier; S left out.
+        double_sets: [template row], how often a set came before the wait of the set before it had taken its flag.
+        first_double: [template row], number of the first such row, -1 for none.
+        bin_cycles: length of a bin of `busy_bins`.
+        busy_bins: [pipe, bin], busy cycles over all cores in each stretch of time; S left out.
+    """
+
+    busy_cycles: Ints
+    stalled_cycles: Ints
+    rows: Ints
+    overlap_cycles: Ints
+    wait_cycles: Ints
+    wait_count: Ints
+    spent_cycles: Ints
+    double_sets: Ints
+    first_double: Ints
+    bin_cycles: int
+    busy_bins: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A stretch that repeats what came before it, so that it was added up and not simulated.
+
+    Attributes:
+        first: cycle at which it begins.
+        last: cycle at which it ends.
+        period_cycles: length of the period that repeats.
+        rows: rows left out.
+    """
+
+    first: int
+    last: int
+    period_cycles: int
+    rows: int
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """When every row ran, as columns; see the module docstring for what they mean."""
+    """When rows ran, as columns in ascending order of row numbers; see the module docstring for what they mean.
+
+    Attributes:
+        columns: one entry for each row that is kept.
+        row_count: rows of the program; more than `len` if only some are kept.
+        makespan_cycles: cycle by which every row of the program is complete.
+        totals: what all rows add up to.
+        skipped: stretches that were not simulated because they repeat what came before.
+    """
 
     columns: dict[str, NDArray[Any]]
+    row_count: int
+    makespan_cycles: int
+    totals: Totals
+    skipped: tuple[Skip, ...] = ()
 
     @property
-    def makespan_cycles(self) -> int:
-        """Cycle by which every row is complete."""
-        return int(self.columns["end"].max(initial=0))
+    def is_whole(self) -> bool:
+        """Whether every row is kept."""
+        return len(self) == self.row_count
+
+    def position(self, number: int) -> int:
+        """Return where a row stands in the columns, -1 if it was not kept."""
+        at = int(np.searchsorted(self.columns["number"], number))
+        return at if at < len(self) and self.columns["number"][at] == number else -1
 
     def __len__(self) -> int:
         return len(self.columns["start"])
@@ -212,11 +329,33 @@ class Timeline:
         return self.columns[name]
 
 
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Which rows of a long run to keep: all rows of some calls, and what is at work in some stretches of time.
+
+    Attributes:
+        calls: [calls], whether to keep a call's rows.
+        windows: (first, last) cycles; a row is in one if it starts before `last` and is complete after `first`.
+    """
+
+    calls: NDArray[np.bool_]
+    windows: tuple[tuple[int, int], ...] = ()
+
+    def chosen(self, call: Ints, start: Ints, end: Ints) -> NDArray[np.bool_]:
+        """Return which rows to keep, given their calls, starts and completions."""
+        chosen = self.calls[call]
+        for first, last in self.windows:
+            chosen |= (start < last) & (end > first)
+        return chosen
+
+
 class Engine(Protocol):
     """A scheduler of the contract above."""
 
-    def __call__(self, program: ScheduleInput, progress: StageProgress | None = None) -> Timeline:
-        """Return when every row runs; raise Deadlock when no pipe can move."""
+    def __call__(
+        self, program: ScheduleInput, progress: StageProgress | None = None, keep: Keep | None = None
+    ) -> Timeline:
+        """Return when every row runs, or only those to keep; raise Deadlock when no pipe can move."""
 
 
 def check_engine_name(name: str, known: tuple[str, ...]) -> None:

@@ -1,19 +1,22 @@
 """The readable engine, on SimPy: one process for each scalar unit and each pipe. It defines what the contract means."""
 
-from collections import deque
-from collections.abc import Generator
+from collections import defaultdict, deque
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
 import simpy
 
-from ascendsim.engine.base import TIMELINE_COLUMNS, UNITS_PER_BYTE, Kind, ScheduleInput, Timeline, Wait
+from ascendsim.engine.base import TIMELINE_COLUMNS, UNITS_PER_BYTE, Keep, Kind, ScheduleInput, Timeline, Wait
 from ascendsim.engine.link import L2, EndOfCycle, FairLink, Transfer
+from ascendsim.engine.totals import whole_timeline
 from ascendsim.errors import Deadlock
 from ascendsim.progress import StageProgress
 from ascendsim.terms import Pipe
 
 Process = Generator[simpy.Event, Any, None]
+Flag = tuple[int, int]
+"""Number, and 0 or one more than the cross-core mode."""
 _REPORT_EVERY = 4096
 
 
@@ -28,6 +31,18 @@ class _Row:
         self.fields = fields
         self.dispatched = 0
         self.dispatched_after = -1
+
+    @property
+    def flag(self) -> Flag:
+        """The flag that this row sets or waits for."""
+        return self.fields["flag"], self.fields["cross"]
+
+    @property
+    def flag_wait(self) -> Wait:
+        """What this row waits for if it is a WAIT_FLAG that has to wait."""
+        if self.fields["cross"]:
+            return Wait.CROSS_CORE
+        return Wait.BUFFER if self.fields["buffer_wait"] else Wait.FLAG
 
 
 class _Machine:
@@ -46,12 +61,42 @@ class _Machine:
         self.done = 0
         self.rows = [_rows_of(t.columns) for t in program.templates]
         self._starting: list[tuple[int, int, _Row, simpy.Event]] = []
+        # Of a flag and a setter, what its group has not used up: (minus its cycle, core, pipe, row); least is last.
+        self._cross_sets: defaultdict[tuple[Flag, int], deque[tuple[int, int, int, int]]] = defaultdict(deque)
+        self.cores = [_Core(self, number) for number in range(program.core_count)]
+
+    def at(self, cycle: int, then: Callable[[], None]) -> None:
+        """Do something at a cycle, now or later."""
+        if cycle == self.env.now:
+            then()
+            return
+        later = self.env.timeout(cycle - int(self.env.now))
+        assert later.callbacks is not None
+        later.callbacks.append(lambda _event: then())
+
+    def set_cross_core(self, core: int, row: _Row) -> None:
+        """Count a set; if it is the last that its group still needed, the flags of all waiters rise in a while."""
+        mode = self.program.cross_modes[row.fields["cross"] - 1]
+        for setters, waiters in zip(mode.setters, mode.waiters, strict=True):
+            if core in setters:
+                self._cross_sets[row.flag, core].append((-int(self.env.now), core, row.fields["pipe"], row.number))
+                sets = [self._cross_sets[row.flag, setter] for setter in setters]
+                if all(sets):
+                    _, _, _, last = min(queue.popleft() for queue in sets)
+                    self._rise(row.flag, waiters, last)
+
+    def _rise(self, flag: Flag, waiters: tuple[int, ...], by: int) -> None:
+        def rise() -> None:
+            for waiter in waiters:
+                self.cores[waiter].rise(flag, by)
+
+        self.at(int(self.env.now) + self.program.cross_cycles, rise)
 
     def write(self, core: int, row: _Row, **times: int) -> None:
         """Write a finished row."""
         n = row.number
         out = self.out
-        out["core"][n], out["call"][n] = core, row.call
+        out["number"][n], out["core"][n], out["call"][n] = n, core, row.call
         out["row"][n] = n - int(self.starts[row.call])
         out["pipe"][n], out["kind"][n] = row.fields["pipe"], row.fields["kind"]
         out["dispatched"][n] = row.dispatched
@@ -200,16 +245,16 @@ class _PipeState:
         yield env.timeout(f["occupancy"])
         raised = max(int(env.now), self.complete)
         self._finish(row, start, raised, cause)
-        self.core.raise_flag_at(f["flag"], raised, row.number)
+        self.core.machine.at(raised, lambda: self.core.set_flag(row))
 
     def _wait_flag(self, row: _Row) -> Process:
         env, f = self.core.machine.env, row.fields
         ready, cause = int(env.now), self._cause(row)
-        by = yield from self.core.take_flag(f["flag"])
+        by = yield from self.core.take_flag(row.flag)
         waited = int(env.now) - ready
         if waited:
             self.cold = True
-            cause = (Wait.BUFFER if f["buffer_wait"] else Wait.FLAG, waited, by)
+            cause = (row.flag_wait, waited, by)
         yield env.timeout(f["occupancy"])
         self._finish(row, ready, int(env.now), cause)
 
@@ -231,33 +276,31 @@ class _Core:
         self.machine = machine
         self.number = number
         self.pipes = {p: _PipeState(self, p, d) for p, d in machine.program.queue_depth.items()}
-        self.flags: dict[int, deque[int]] = {}
-        self.waiting: dict[int, simpy.Event] = {}
+        self.flags: defaultdict[Flag, deque[int]] = defaultdict(deque)
+        self.waiting: dict[Flag, simpy.Event] = {}
         self.idle: simpy.Event | None = None
         self.scalar_waits = ""
         for state in self.pipes.values():
             machine.env.process(state.run())
         machine.env.process(self._scalar())
 
-    def raise_flag_at(self, flag: int, cycle: int, by: int) -> None:
-        """Raise a flag at a cycle, now or later."""
-        delay = cycle - int(self.machine.env.now)
-        if delay == 0:
-            self._raise(flag, by)
-            return
-        later = self.machine.env.timeout(delay)
-        assert later.callbacks is not None
-        later.callbacks.append(lambda _event: self._raise(flag, by))
+    def set_flag(self, row: _Row) -> None:
+        """A SET_FLAG of this core is complete."""
+        if row.fields["cross"]:
+            self.machine.set_cross_core(self.number, row)
+        else:
+            self.rise(row.flag, row.number)
 
-    def _raise(self, flag: int, by: int) -> None:
-        self.flags.setdefault(flag, deque()).append(by)
+    def rise(self, flag: Flag, by: int) -> None:
+        """Raise a flag once more; who waits for it goes on."""
+        self.flags[flag].append(by)
         waiter = self.waiting.pop(flag, None)
         if waiter is not None:
             waiter.succeed()
 
-    def take_flag(self, flag: int) -> Generator[simpy.Event, Any, int]:
+    def take_flag(self, flag: Flag) -> Generator[simpy.Event, Any, int]:
         """Wait until a flag is up, take one set of it, and return the row that set it."""
-        if not self.flags.get(flag):
+        if not self.flags[flag]:
             self.waiting[flag] = self.machine.env.event()
             yield self.waiting[flag]
         return self.flags[flag].popleft()
@@ -315,7 +358,7 @@ class _Core:
         row.dispatched = start
         by = previous
         if f["kind"] == Kind.WAIT_FLAG:
-            by = yield from self.take_flag(f["flag"])
+            by = yield from self.take_flag(row.flag)
         elif f["kind"] == Kind.BARRIER:
             if not self._all_idle():
                 self.idle = env.event()
@@ -328,11 +371,11 @@ class _Core:
         waited = int(env.now) - start
         yield env.timeout(f["occupancy"])
         end = int(env.now)
-        reason = {Kind.WAIT_FLAG: Wait.BUFFER if f["buffer_wait"] else Wait.FLAG, Kind.BARRIER: Wait.BARRIER}
-        cause = (reason[Kind(f["kind"])], waited, by) if waited else (Wait.NOTHING, 0, -1)
+        reason = Wait.BARRIER if f["kind"] == Kind.BARRIER else row.flag_wait
+        cause = (reason, waited, by) if waited else (Wait.NOTHING, 0, -1)
         self._write_scalar(row, start, end, cause)
         if f["kind"] == Kind.SET_FLAG:
-            self._raise(f["flag"], row.number)
+            self.set_flag(row)
         return end
 
     def _stream(self) -> Generator[_Row, None, None]:
@@ -344,26 +387,26 @@ class _Core:
                 yield _Row(first + i, int(call), fields)
 
 
-def schedule(program: ScheduleInput, progress: StageProgress | None = None) -> Timeline:
-    """Return when every row runs.
+def schedule(program: ScheduleInput, progress: StageProgress | None = None, keep: Keep | None = None) -> Timeline:
+    """Return when every row runs, or only those to keep.
 
     Raises:
         Deadlock: rows are left that wait for flags nobody raises.
     """
     machine = _Machine(program, progress)
-    cores = [_Core(machine, number) for number in range(program.core_count)]
     machine.env.run()
     if machine.done < machine.total:
         last = max(machine.out["end"], default=0)
-        raise Deadlock(_describe(machine, cores, last), last)
-    return Timeline({name: np.array(values, np.int64) for name, values in machine.out.items()})
+        raise Deadlock(_describe(machine, last), last)
+    columns = {name: np.array(values, np.int64) for name, values in machine.out.items()}
+    return whole_timeline(program, columns, keep)
 
 
-def _describe(machine: _Machine, cores: list[_Core], last: int) -> str:
+def _describe(machine: _Machine, last: int) -> str:
     left = machine.total - machine.done
     lines = [f"deadlock at cycle {last}: {left} of {machine.total} rows cannot run"]
-    for core in cores:
-        waiting = (machine.program.flag_text(flag) for flag in core.waiting)
+    for core in machine.cores:
+        waiting = (machine.program.flag_text(*flag) for flag in core.waiting)
         lines += [f"  core {core.number} waits for {text}, which nobody raises" for text in waiting]
         if core.scalar_waits:
             lines.append(f"  core {core.number}: S waits for {core.scalar_waits}")

@@ -1,5 +1,6 @@
 """Cast: conversions between element types with AscendC's rounding modes."""
 
+from collections.abc import Callable
 from dataclasses import astuple
 from typing import overload
 
@@ -126,9 +127,10 @@ def _pair_and_mode(row: Row, tensors: tuple[TensorRef, ...], device: Device, whe
     return [rules.CAST_ROUND.finding(where, operand="dst", got=pair, wanted=wanted, fill={"mode": mode.name})]
 
 
-def _convert(ctx: Context, row: Row, values: Array) -> Array:
+def _conversion(ctx: Context, row: Row) -> Callable[[Array], Array]:
     assert row.dst is not None
-    return cast(values, row.dst.dtype, RoundMode(row.param("round_mode")), ctx.overflow)
+    to, mode = row.dst.dtype, RoundMode(row.param("round_mode"))
+    return lambda values: cast(values, to, mode, ctx.overflow)
 
 
 class ConvertInstructions:
@@ -147,7 +149,7 @@ class ConvertInstructions:
             params=(*UNARY, "round_mode"),
             cost="vector",
             family="Cast",
-            execute=run_elementwise(_convert),
+            execute=run_elementwise(_conversion),
             touch=touch_elementwise,
             checks=(
                 _pair_and_mode,

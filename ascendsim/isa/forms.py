@@ -5,9 +5,10 @@ instruction is counter mode with the count as mask, repeat 1, then normal mode w
 issues it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass
-from typing import Any, Generic, Self, TypeVar, overload
+from functools import partial
+from typing import Generic, Self, TypeVar, overload
 
 import numpy as np
 
@@ -23,13 +24,15 @@ from ascendsim.isa.instruction import (
     Recorder,
     Register,
     Row,
+    Step,
     Touch,
+    in_turn,
     need_int,
     need_local,
     register_instruction,
 )
 from ascendsim.isa.lanes import byte_range, element_offsets, lane_count, lane_grid, mask_bits, operand_at
-from ascendsim.memory import LocalTensor
+from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import FULL_MASK, HalfOverflow, MaskMode, Pipe
 
 Mask = int | tuple[int, int] | None
@@ -244,7 +247,7 @@ def lanes_of(row: Row) -> int:
     return lane_count(max(o.dtype.bytes for _, o in row.operands))
 
 
-def elements(row: Row, role: str, operand: Operand) -> Any:
+def elements(row: Row, role: str, operand: Operand) -> Lanes:
     """Elements that one operand of an element-wise row touches."""
     return operand_at(
         row, lanes_of(row), row.param(f"{role}_blk_stride"), row.param(f"{role}_rep_stride"), operand.dtype.bytes
@@ -256,71 +259,84 @@ def touch_elementwise(row: Row) -> tuple[tuple[str, int, int], ...]:
     return tuple((role, *byte_range(elements(row, role, o), o.dtype.bytes)) for role, o in row.operands)
 
 
-def run_elementwise(fn: Callable[..., Array]) -> Execute:
-    """Return the execution of dst = fn(sources) over all active lanes, repeat by repeat where operands overlap."""
+Arithmetic = Callable[..., Array]
+"""Sources, 1-D, one lane behind the other, to results of the same length."""
 
-    def execute(ctx: Context, row: Row) -> None:
+
+def run_elementwise(bind: Callable[[Context, Row], Arithmetic]) -> Execute:
+    """Return the execution of dst = f(sources) over all active lanes, repeat by repeat where operands overlap.
+
+    Args:
+        bind: the arithmetic of a row, with what it takes from the row's parameters or scalar.
+    """
+
+    def execute(ctx: Context, row: Row) -> Step:
         dst = row.dst
         assert dst is not None
-        sources = [(role, o) for role, o in row.operands if role != "dst"]
-        if any(_overlaps(ctx, row, dst, role, o) for role, o in sources):
-            _run_by_repeat(ctx, row, fn)
-            return
-        values = [ctx.load(o, elements(row, role, o)) for role, o in sources]
-        ctx.store(dst, elements(row, "dst", dst), _compute(ctx, row, fn, values))
+        fn = _clamped(ctx, row, bind(ctx, row))
+        if any(_overlaps(ctx, row, dst, role, o) for role, o in row.operands if role != "dst"):
+            return in_turn([_apply(ctx, row, fn, at) for at in _repeat_by_repeat(row)])
+        return _apply(ctx, row, fn, partial(elements, row))
 
     return execute
 
 
-def _compute(ctx: Context, row: Row, fn: Callable[..., Array], values: list[Array]) -> Array:
-    """Apply the arithmetic. In saturation mode half results and integer results clamp; otherwise integers wrap."""
-    kind = values[0].dtype
-    if (
-        ctx.overflow is HalfOverflow.SATURATE
-        and kind.kind in "iu"
-        and row.dst is not None
-        and row.dst.dtype.numpy == kind
-    ):
-        info = np.iinfo(kind)
-        wide = fn(ctx, row, *(v.astype(np.int64) for v in values))
-        return np.clip(wide, info.min, info.max).astype(kind)
-    return saturate(fn(ctx, row, *values), ctx.overflow)
+def _apply(ctx: Context, row: Row, fn: Arithmetic, at: Callable[[str, Operand], Lanes]) -> Step:
+    """Read all lanes of the sources, compute, write all lanes of dst."""
+    assert row.dst is not None
+    reads = [ctx.reader(o, at(role, o)) for role, o in row.operands if role != "dst"]
+    write = ctx.writer(row.dst, at("dst", row.dst))
+
+    def step() -> None:
+        write(fn(*[read() for read in reads]))
+
+    return step
+
+
+def _clamped(ctx: Context, row: Row, fn: Arithmetic) -> Arithmetic:
+    """In saturation mode half results and integer results clamp; otherwise integers wrap and halves overflow."""
+    if ctx.overflow is HalfOverflow.INF_NAN:
+        return fn
+    assert row.dst is not None
+    assert row.src0 is not None
+    kind = row.src0.dtype.numpy
+    if kind.kind not in "iu" or row.dst.dtype.numpy != kind:
+        return lambda *values: saturate(fn(*values), ctx.overflow)
+    info = np.iinfo(kind)
+    return lambda *values: np.clip(fn(*(v.astype(np.int64) for v in values)), info.min, info.max).astype(kind)
 
 
 def _overlaps(ctx: Context, row: Row, dst: Operand, role: str, src: Operand) -> bool:
     """Whether a source shares bytes with dst other than lane for lane, each byte once."""
     same = (
-        ctx.address(dst) == ctx.address(src)
+        ctx.distance(dst, src) == 0
         and dst.dtype.bytes == src.dtype.bytes
         and row.param("dst_blk_stride") == row.param(f"{role}_blk_stride")
         and row.param("dst_rep_stride") == row.param(f"{role}_rep_stride")
     )
-    if same and not _meets_itself(elements(row, "dst", dst)):
+    written, read = elements(row, "dst", dst), elements(row, role, src)
+    if same and not written.meets_itself:
         return False
-    d0, d1 = byte_range(elements(row, "dst", dst), dst.dtype.bytes)
-    s0, s1 = byte_range(elements(row, role, src), src.dtype.bytes)
-    d, s = ctx.address(dst), ctx.address(src)
-    return bool(d + d0 < s + s1 and s + s0 < d + d1)
+    return meet(ctx, dst, byte_range(written, dst.dtype.bytes), src, byte_range(read, src.dtype.bytes))
 
 
-def _meets_itself(at: Any) -> bool:
-    """Whether two lanes lie on the same element, as with a repeat stride of 0."""
-    return not isinstance(at, slice) and len(np.unique(at)) < at.size
+def meet(ctx: Context, dst: Operand, written: tuple[int, int], src: Operand, read: tuple[int, int]) -> bool:
+    """Whether two byte ranges, each relative to its operand's start, share a byte."""
+    apart = ctx.distance(dst, src)
+    return apart is not None and written[0] < apart + read[1] and apart + read[0] < written[1]
 
 
-def _run_by_repeat(ctx: Context, row: Row, fn: Callable[..., Array]) -> None:
+def _repeat_by_repeat(row: Row) -> Iterator[Callable[[str, Operand], Lanes]]:
     """A whole repeat is read, then written (asc-devkit docs, general constraints)."""
     repeats, lanes = lane_grid(row, lanes_of(row))
     for r in np.unique(repeats):
         pick = repeats == r
 
-        def at(role: str, o: Operand, pick: Array = pick) -> Array:
+        def at(role: str, o: Operand, pick: Array = pick) -> Lanes:
             blk, rep = row.param(f"{role}_blk_stride"), row.param(f"{role}_rep_stride")
-            return element_offsets(repeats[pick], lanes[pick], blk, rep, o.dtype.bytes)
+            return Lanes.at(element_offsets(repeats[pick], lanes[pick], blk, rep, o.dtype.bytes))
 
-        values = [ctx.load(o, at(role, o)) for role, o in row.operands if role != "dst"]
-        assert row.dst is not None
-        ctx.store(row.dst, at("dst", row.dst), _compute(ctx, row, fn, values))
+        yield at
 
 
 class BinaryCall(Call):
@@ -366,7 +382,7 @@ def binary(api: str, mnemonic: str, allowed: tuple[DType, ...]) -> Callable[[Cal
             params=BINARY,
             cost="vector",
             family=api,
-            execute=run_elementwise(lambda _ctx, _row, a, b: fn(a, b)),
+            execute=run_elementwise(lambda _ctx, _row: fn),
             touch=touch_elementwise,
             checks=(
                 rules.dtypes(allowed, "dst", "src0", "src1"),
@@ -419,6 +435,10 @@ def scalar_binary(
     """Declare an instruction of one tensor and one scalar; the decorated function is its arithmetic."""
 
     def make(fn: Callable[..., Array]) -> Form[ScalarCall]:
+        def with_scalar(ctx: Context, row: Row) -> Arithmetic:
+            scalar = ctx.scalar(row)
+            return lambda values: fn(values, scalar())
+
         op = declare(
             fn.__name__,
             fn.__doc__,
@@ -428,7 +448,7 @@ def scalar_binary(
             params=UNARY,
             cost="vector",
             family=api,
-            execute=run_elementwise(lambda ctx, row, a: fn(a, ctx.register(row))),
+            execute=run_elementwise(with_scalar),
             touch=touch_elementwise,
             checks=(
                 rules.dtypes(allowed, "dst", "src0"),

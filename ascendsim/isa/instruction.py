@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ascendsim.device import Device
 from ascendsim.dtypes import DType
 from ascendsim.errors import Finding, Rule
-from ascendsim.memory import GlobalTensor, LocalTensor, Tensor
+from ascendsim.memory import GlobalTensor, Lanes, LocalTensor, Tensor
 from ascendsim.terms import FULL_MASK, Buffer, HalfOverflow, MaskMode, Pipe
 
 Array = NDArray[Any]
@@ -117,39 +117,48 @@ class Row:
         return tuple((role, o) for role, o in present if o is not None)
 
 
+Step = Callable[[], None]
+"""One execution of a row."""
+
+
 class Context(Protocol):
-    """What an instruction's arithmetic sees when a program is executed; addresses are resolved behind it."""
+    """What an instruction's arithmetic sees when a program is executed.
+
+    It is asked once for each row of a template which bytes the row touches; what it gives back is called at every
+    execution of the row, with addresses and lanes resolved.
+    """
 
     @property
     def overflow(self) -> HalfOverflow:
         """Half-overflow mode in force."""
 
-    def address(self, operand: Operand) -> int:
-        """Return the absolute address of an operand's first byte, unique over GM and UB."""
+    def distance(self, a: Operand, b: Operand) -> int | None:
+        """Return the bytes from the start of `a` to the start of `b`; None where they cannot meet, in GM and in UB."""
 
-    def load(self, operand: Operand, at: slice | Array) -> Array:
-        """Return elements of an operand; `at` counts elements from the operand's start. Unwritten ones are noted."""
+    def reader(self, operand: Operand, at: Lanes) -> Callable[[], Array]:
+        """Return what gives the elements of an operand, 1-D; `at` in elements. Unwritten ones are noted."""
 
-    def store(self, operand: Operand, at: slice | Array, values: Array) -> None:
-        """Write elements of an operand."""
+    def writer(self, operand: Operand, at: Lanes) -> Callable[[Array], None]:
+        """Return what writes elements of an operand; `at` in elements."""
 
-    def copy(self, dst: Operand, dst_at: Array, src: Operand, src_at: Array) -> None:
-        """Move bytes (`at` in bytes), unwritten ones staying unwritten."""
+    def mover(self, dst: Operand, dst_at: Lanes, src: Operand, src_at: Lanes) -> Step:
+        """Return what moves bytes (`at` in bytes), unwritten ones staying unwritten."""
 
-    def fill(self, dst: Operand, at: Array, value: Array | None) -> None:
-        """Write raw bytes (`at` in bytes); None leaves them undefined."""
+    def filler(self, dst: Operand, at: Lanes, value: Array | None) -> Step:
+        """Return what writes raw bytes (`at` in bytes); None leaves them undefined."""
 
-    def disown(self, dst: Operand, at: Array) -> None:
-        """Count bytes as never written (`at` in bytes), whatever they hold."""
+    def disowner(self, dst: Operand, at: Lanes) -> Step:
+        """Return what counts bytes as never written (`at` in bytes), whatever they hold."""
 
-    def register(self, row: Row) -> Array:
-        """Return the scalar of a row: its register's value, or its immediate, in the dst dtype."""
+    def scalar(self, row: Row) -> Callable[[], Array]:
+        """Return what gives the scalar of a row, 0-d: its register's value, or its immediate, in the dst dtype."""
 
-    def set_register(self, row: Row, value: Array) -> None:
-        """Set the register that a row names."""
+    def register(self, row: Row) -> Callable[[Array], None]:
+        """Return what sets the register that a row names."""
 
 
-Execute = Callable[[Context, Row], None]
+Execute = Callable[[Context, Row], Step | None]
+"""Ask the context for a row's operands and return its execution; None for a row that touches no data."""
 Touch = Callable[[Row], tuple[tuple[str, int, int], ...]]
 """Byte range of each operand, relative to the operand's start: (role, first, end)."""
 Check = Callable[[Row, tuple[TensorRef, ...], Device, str], "list[Finding]"]
@@ -218,7 +227,10 @@ class Recorder(Protocol):
     """The side of `AiCore` that instructions use when a kernel calls them."""
 
     device: Device
-    mask: MaskState
+
+    @property
+    def mask(self) -> MaskState:
+        """Mask mode and mask."""
 
     def emit(
         self,
@@ -244,6 +256,16 @@ class Recorder(Protocol):
 
     def fail(self, message: str) -> "Exception":
         """Return a KernelError with this message and the kernel line in front."""
+
+
+def in_turn(steps: list[Step]) -> Step:
+    """Return the execution of all these, one after another."""
+
+    def step() -> None:
+        for each in steps:
+            each()
+
+    return step
 
 
 def need_tensor(asc: Recorder, api: str, arg: str, value: object) -> None:

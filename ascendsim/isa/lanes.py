@@ -6,17 +6,15 @@ elements of the whole instruction and the repeat field is ignored.
 """
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascendsim.isa.instruction import Row
+from ascendsim.memory import Lanes
 from ascendsim.terms import DATABLOCK_BYTES, FULL_MASK, REPEAT_BYTES, MaskMode, ceil_div
 
 Offsets = NDArray[np.int64]
-At = slice | NDArray[Any]
-
 
 MOST_ELEMENTS = 1 << 20
 """A count beyond this lies outside every on-chip buffer; offsets are not spelled out further."""
@@ -73,8 +71,8 @@ def element_offsets(repeats: Offsets, lanes: Offsets, blk_stride: int, rep_strid
     return repeats * (rep_stride * e) + lanes // e * (blk_stride * e) + lanes % e
 
 
-def operand_at(row: Row, lanes: int, blk_stride: int, rep_stride: int, element_bytes: int) -> At:
-    """Elements of one operand that a row touches: a slice where they are contiguous, else offsets."""
+def operand_at(row: Row, lanes: int, blk_stride: int, rep_stride: int, element_bytes: int) -> Lanes:
+    """Elements of one operand that a row touches."""
     if row.mask_mode is MaskMode.COUNTER:
         is_plain = _is_contiguous(lanes, blk_stride, rep_stride, element_bytes)
         count = row.mask_lo if is_plain else min(row.mask_lo, MOST_ELEMENTS)
@@ -89,31 +87,28 @@ def _is_contiguous(lanes: int, blk_stride: int, rep_stride: int, element_bytes: 
 
 
 @lru_cache(maxsize=4096)
-def _count_at(count: int, lanes: int, blk_stride: int, rep_stride: int, element_bytes: int) -> At:
+def _count_at(count: int, lanes: int, blk_stride: int, rep_stride: int, element_bytes: int) -> Lanes:
     if _is_contiguous(lanes, blk_stride, rep_stride, element_bytes):
-        return slice(0, count)
+        return Lanes.run(count)
     repeats, lane = _count_grid(count, lanes)
-    return element_offsets(repeats, lane, blk_stride, rep_stride, element_bytes)
+    return Lanes.at(element_offsets(repeats, lane, blk_stride, rep_stride, element_bytes))
 
 
 @lru_cache(maxsize=4096)
 def _mask_at(
     mask_hi: int, mask_lo: int, repeat: int, lanes: int, blk_stride: int, rep_stride: int, element_bytes: int
-) -> At:
+) -> Lanes:
     full = mask_lo == FULL_MASK and (lanes <= 64 or mask_hi == FULL_MASK)
     if full and _is_contiguous(lanes, blk_stride, rep_stride, element_bytes):
-        return slice(0, repeat * lanes)
+        return Lanes.run(repeat * lanes)
     repeats, lane = _mask_grid(mask_hi, mask_lo, repeat, lanes)
-    return element_offsets(repeats, lane, blk_stride, rep_stride, element_bytes)
+    return Lanes.at(element_offsets(repeats, lane, blk_stride, rep_stride, element_bytes))
 
 
-def byte_range(at: At, element_bytes: int) -> tuple[int, int]:
+def byte_range(at: Lanes, element_bytes: int) -> tuple[int, int]:
     """First byte and end of what `at` touches; (0, 0) for nothing."""
-    if isinstance(at, slice):
-        return at.start * element_bytes, at.stop * element_bytes
-    if at.size == 0:
-        return 0, 0
-    return int(at.min()) * element_bytes, (int(at.max()) + 1) * element_bytes
+    first, end = at.bounds
+    return first * element_bytes, end * element_bytes
 
 
 def mask_bits(lanes_wanted: int) -> tuple[int, int]:

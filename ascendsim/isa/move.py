@@ -1,5 +1,6 @@
 """Moves inside UB and between GM and UB: bits only, no arithmetic. Bytes nobody wrote stay unwritten when moved."""
 
+from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from typing import Any, overload
 
@@ -9,10 +10,20 @@ from ascendsim.device import Device
 from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT16, INT32, UINT16, UINT32, DType, pack
 from ascendsim.errors import Finding
 from ascendsim.isa import rules
-from ascendsim.isa.forms import FILL, UNARY, Call, Form, Mask, Strides, declare, set_mask
-from ascendsim.isa.instruction import Array, Context, Register, Row, TensorRef, need_int, need_tensor
+from ascendsim.isa.forms import FILL, UNARY, Call, Form, Mask, Strides, declare, meet, set_mask
+from ascendsim.isa.instruction import (
+    Array,
+    Context,
+    Register,
+    Row,
+    Step,
+    TensorRef,
+    in_turn,
+    need_int,
+    need_tensor,
+)
 from ascendsim.isa.lanes import active_lanes, byte_range, element_offsets, lane_grid, operand_at
-from ascendsim.memory import GlobalTensor, LocalTensor, Tensor
+from ascendsim.memory import GlobalTensor, Lanes, LocalTensor, Tensor
 from ascendsim.terms import DATABLOCK_BYTES, FULL_MASK, Buffer, MaskMode, Pipe, align_up
 
 WORDS = (HALF, BFLOAT16, FLOAT, INT16, UINT16, INT32, UINT32)
@@ -116,31 +127,23 @@ def _touch_copy(row: Row) -> tuple[tuple[str, int, int], ...]:
     return ("dst", 0, end("dst")), ("src0", 0, end("src0"))
 
 
-def _run_copy(ctx: Context, row: Row) -> None:
+def _run_copy(ctx: Context, row: Row) -> Step:
+    assert row.dst is not None
+    kind = row.dst.dtype
+    width = kind.bytes
+    dst, src = (Lanes.at(_copy_at(row, role)).of_bytes(width) for role in ("dst", "src0"))
+    return _move(ctx, row, dst, src, lambda: np.repeat(_copy_grid(row, kind)[0], width))
+
+
+def _move(ctx: Context, row: Row, dst: Lanes, src: Lanes, steps: Callable[[], Array]) -> Step:
+    """Move bytes; step by step (a repeat, a burst) where destination and source meet. `steps` numbers each byte's."""
     assert row.dst is not None
     assert row.src0 is not None
-    width = row.dst.dtype.bytes
-    dst, src = _as_bytes(_copy_at(row, "dst"), width), _as_bytes(_copy_at(row, "src0"), width)
-    repeats = np.repeat(_copy_grid(row, row.dst.dtype)[0], width)
-    _move(ctx, row, dst, src, repeats)
-
-
-def _move(ctx: Context, row: Row, dst: Array, src: Array, steps: Array) -> None:
-    """Move bytes; step by step (a repeat, a burst) where destination and source meet."""
-    assert row.dst is not None
-    assert row.src0 is not None
-    d, s = ctx.address(row.dst), ctx.address(row.src0)
-    meet = dst.size > 0 and d + dst.min() <= s + src.max() and s + src.min() <= d + dst.max()
-    if not meet:
-        ctx.copy(row.dst, dst, row.src0, src)
-        return
-    for step in np.unique(steps):
-        ctx.copy(row.dst, dst[steps == step], row.src0, src[steps == step])
-
-
-def _as_bytes(elements: Array, width: int) -> Array:
-    """Byte offsets of all bytes of these elements."""
-    return (elements[:, None] * width + np.arange(width)).reshape(-1)
+    if not meet(ctx, row.dst, dst.bounds, row.src0, src.bounds):
+        return ctx.mover(row.dst, dst, row.src0, src)
+    number = steps()
+    picks = [number == s for s in np.unique(number)]
+    return in_turn([ctx.mover(row.dst, dst.select(pick), row.src0, src.select(pick)) for pick in picks])
 
 
 # ---- Duplicate --------------------------------------------------------------------------------------------------
@@ -176,7 +179,7 @@ class DuplicateCall(Call):
         self.issue(mask, repeat_times, strides, dst, scalar=scalar)
 
 
-def _fill_at(row: Row) -> Any:
+def _fill_at(row: Row) -> Lanes:
     assert row.dst is not None
     d = row.dst.dtype
     return operand_at(row, d.per_repeat, row.param("dst_blk_stride"), row.param("dst_rep_stride"), d.bytes)
@@ -187,11 +190,11 @@ def _touch_fill(row: Row) -> tuple[tuple[str, int, int], ...]:
     return (("dst", *byte_range(_fill_at(row), row.dst.dtype.bytes)),)
 
 
-def _run_fill(ctx: Context, row: Row) -> None:
+def _run_fill(ctx: Context, row: Row) -> Step:
     assert row.dst is not None
-    at = _fill_at(row)
-    count = at.stop - at.start if isinstance(at, slice) else at.size
-    ctx.store(row.dst, at, np.full(count, ctx.register(row), row.dst.dtype.numpy))
+    at, kind = _fill_at(row), row.dst.dtype.numpy
+    scalar, write = ctx.scalar(row), ctx.writer(row.dst, at)
+    return lambda: write(np.full(at.size, scalar(), kind))
 
 
 # ---- Brcb -------------------------------------------------------------------------------------------------------
@@ -215,13 +218,14 @@ class BrcbCall(Call):
         self.asc.emit(self.op, dst=dst, src0=src, params=params)
 
 
-def _brcb_at(row: Row) -> tuple[Array, Array]:
-    """(dst element offsets [8 * repeat, e], src element offsets [8 * repeat])."""
+def _brcb_at(row: Row) -> tuple[Lanes, Lanes]:
+    """(dst element offsets, a datablock for each element of src; src element offsets) of 8 * repeat elements."""
     assert row.dst is not None
     e = row.dst.dtype.per_datablock
-    src = np.arange(8 * max(0, row.param("repeat")))
+    count = 8 * max(0, row.param("repeat"))
+    src = np.arange(count)
     block = src // 8 * row.param("dst_rep_stride") + src % 8 * max(1, row.param("dst_blk_stride"))
-    return block[:, None] * e + np.arange(e), src
+    return Lanes.at((block[:, None] * e + np.arange(e)).reshape(-1)), Lanes.run(count)
 
 
 def _touch_brcb(row: Row) -> tuple[tuple[str, int, int], ...]:
@@ -231,13 +235,13 @@ def _touch_brcb(row: Row) -> tuple[tuple[str, int, int], ...]:
     return (("dst", *byte_range(dst, width)), ("src0", *byte_range(src, width)))
 
 
-def _run_brcb(ctx: Context, row: Row) -> None:
+def _run_brcb(ctx: Context, row: Row) -> Step:
     assert row.dst is not None
     assert row.src0 is not None
     dst, src = _brcb_at(row)
     width = row.dst.dtype.bytes
-    spread = np.repeat(src, dst.shape[1])
-    ctx.copy(row.dst, _as_bytes(dst.reshape(-1), width), row.src0, _as_bytes(spread, width))
+    spread = Lanes.grid(0, (src.size, row.dst.dtype.per_datablock), (1, 0))
+    return ctx.mover(row.dst, dst.of_bytes(width), row.src0, spread.of_bytes(width))
 
 
 def _brcb_rules(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
@@ -249,7 +253,7 @@ def _brcb_rules(row: Row, tensors: tuple[TensorRef, ...], device: Device, where:
     if row.param("dst_blk_stride") == 0:
         found.append(rules.BRCB_STRIDE.finding(where, operand="dst", got=0, wanted="at least 1"))
     starts = [rules.tensor_of(o, tensors).address_bytes + o.offset_bytes for o in (row.dst, row.src0)]
-    written, read = (_as_bytes(at.reshape(-1), row.dst.dtype.bytes) for at in _brcb_at(row))
+    written, read = (at.of_bytes(row.dst.dtype.bytes).offsets for at in _brcb_at(row))
     if np.intersect1d(written + starts[0], read + starts[1]).size:
         found.append(rules.OVERLAP_GATHER.finding(where, operand="dst", got="overlaps src", wanted="apart"))
     return found
@@ -262,9 +266,9 @@ PAD_IN = ("block_count", "block_len", "src_stride", "dst_stride", "is_pad", "lef
 PAD_OUT = ("block_count", "block_len", "src_stride", "dst_stride")
 
 
-def bursts(block_count: int, length: int, pitch: int) -> Array:
-    """Byte offsets of `block_count` bursts of `length` bytes that start `pitch` bytes apart."""
-    return (np.arange(max(0, block_count))[:, None] * pitch + np.arange(length)).reshape(-1)
+def bursts(block_count: int, length: int, pitch: int, first: int = 0) -> Lanes:
+    """Byte offsets of `block_count` bursts of `length` bytes that start `pitch` bytes apart, from `first` on."""
+    return Lanes.grid(first, (max(0, block_count), max(0, length)), (pitch, 1))
 
 
 def burst_end(block_count: int, length: int, pitch: int) -> int:
@@ -299,39 +303,52 @@ def _touch_bursts(row: Row) -> tuple[tuple[str, int, int], ...]:
     return (("dst", 0, burst_end(count, written, dst_pitch)), ("src0", 0, burst_end(count, length, src_pitch)))
 
 
-def _run_bursts(ctx: Context, row: Row) -> None:
+def _run_bursts(ctx: Context, row: Row) -> Step:
     count, length, src_pitch, dst_pitch = burst_geometry(row)
-    steps = np.repeat(np.arange(max(0, count)), max(0, length))
-    _move(ctx, row, bursts(count, length, dst_pitch), bursts(count, length, src_pitch), steps)
+    dst, src = bursts(count, length, dst_pitch), bursts(count, length, src_pitch)
+    return _move(ctx, row, dst, src, lambda: np.repeat(np.arange(max(0, count)), max(0, length)))
 
 
-def _run_pad_in(ctx: Context, row: Row) -> None:
-    """Payload, then padding: with a side padded and is_pad, its value; with no side, each row's first element.
+def _run_pad_in(ctx: Context, row: Row) -> Step:
+    """Payload, then padding."""
+    assert row.dst is not None
+    assert row.src0 is not None
+    count, length, src_pitch, dst_pitch = burst_geometry(row)
+    left = row.param("left_padding") * row.dst.dtype.bytes
+    payload = bursts(count, length, dst_pitch, left)
+    steps = [ctx.mover(row.dst, payload, row.src0, bursts(count, length, src_pitch))]
+    rest = np.setdiff1d(np.arange(_padded_bytes(row)), np.arange(left, left + length))
+    if rest.size and count > 0:
+        steps += _pad(ctx, row, rest)
+    return in_turn(steps)
+
+
+def _pad(ctx: Context, row: Row, rest: Array) -> list[Step]:
+    """Padding: with a side padded and is_pad, its value; with no side, each row's first element.
 
     Padding asked for without is_pad is undefined (asc-devkit docs, DataCopyPad page). Without is_pad, no byte beside
     the payload counts as written: whoever reads it relies on what nobody asked for.
+
+    Args:
+        ctx: the context.
+        row: the row.
+        rest: byte offsets beside the payload, of one burst.
     """
-    assert row.dst is not None
-    assert row.src0 is not None
-    width = row.dst.dtype.bytes
-    count, length, src_pitch, dst_pitch = burst_geometry(row)
-    left, whole = row.param("left_padding") * width, _padded_bytes(row)
-    payload = bursts(count, length, dst_pitch) + left
-    ctx.copy(row.dst, payload, row.src0, bursts(count, length, src_pitch))
-    rest = np.setdiff1d(np.arange(whole), np.arange(left, left + length))
-    if rest.size == 0 or count == 0:
-        return
+    dst, src = row.dst, row.src0
+    assert dst is not None
+    assert src is not None
+    width = dst.dtype.bytes
+    count, _, src_pitch, dst_pitch = burst_geometry(row)
     rest_at = (np.arange(count)[:, None] * dst_pitch + rest).reshape(-1)
+    at = Lanes.at(rest_at)
     if row.param("left_padding") == row.param("right_padding") == 0:
         first = (np.arange(count)[:, None] * src_pitch + rest % width).reshape(-1)
-        ctx.copy(row.dst, rest_at, row.src0, first)
-        if not row.param("is_pad"):
-            ctx.disown(row.dst, rest_at)
-    elif row.param("is_pad"):
+        step = ctx.mover(dst, at, src, Lanes.at(first))
+        return [step] if row.param("is_pad") else [step, ctx.disowner(dst, at)]
+    if row.param("is_pad"):
         pad = np.frombuffer(row.param("pad_bits").to_bytes(8, "little")[:width], np.uint8)
-        ctx.fill(row.dst, rest_at, pad[rest_at % width])
-    else:
-        ctx.fill(row.dst, rest_at, None)
+        return [ctx.filler(dst, at, pad[rest_at % width])]
+    return [ctx.filler(dst, at, None)]
 
 
 class DataCopyCall(Call):

@@ -12,23 +12,28 @@ import numpy as np
 
 from ascendsim.dtypes import FLOAT, HALF, DType, saturate
 from ascendsim.isa import rules
-from ascendsim.isa.forms import REDUCE, Call, Form, Mask, apply_mask, declare
-from ascendsim.isa.instruction import Array, Context, Row, need_int
+from ascendsim.isa.forms import REDUCE, Call, Form, Mask, apply_mask, declare, meet
+from ascendsim.isa.instruction import Array, Context, Row, Step, in_turn, need_int
 from ascendsim.isa.lanes import byte_range, element_offsets, lane_grid, operand_at
-from ascendsim.memory import LocalTensor
+from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import Pipe
 
 Adder = Callable[[Array, Array], Array]
-Body = Callable[[Array, Array, Adder], Array]
+Present = Array | None
+"""Which lanes take part; None: all of them."""
+Body = Callable[[Array, Present, Adder], Array]
 
 
-def adjacent_pair_tree(values: Array, present: Array, add: Adder) -> Array:
+def adjacent_pair_tree(values: Array, present: Present, add: Adder) -> Array:
     """Sum the last axis of [n, width] by adjacent pairs, absent lanes left out; width is a power of two.
 
     `add` rounds, and saturates if that mode is on, at each step (asc-devkit docs, ReduceDataBlock page).
     """
     while values.shape[-1] > 1:
         a, b = values[..., 0::2], values[..., 1::2]
+        if present is None:
+            values = add(a, b)
+            continue
         pa, pb = present[..., 0::2], present[..., 1::2]
         values = np.where(pa & pb, add(a, b), np.where(pa, a, b))
         present = pa | pb
@@ -97,44 +102,59 @@ class _Reduction:
         repeats, lanes = lane_grid(row, dtype.per_repeat)
         per_repeat = dtype.per_repeat // self.group(dtype)
         results = _result_at(row, repeats * per_repeat + lanes // self.group(dtype), per_repeat)
+        first, end = (int(results.min()), int(results.max()) + 1) if results.size else (0, 0)
         read = operand_at(
             row, dtype.per_repeat, row.param("src0_blk_stride"), row.param("src0_rep_stride"), dtype.bytes
         )
-        return (("dst", *byte_range(results, dst.dtype.bytes)), ("src0", *byte_range(read, dtype.bytes)))
+        return (("dst", first * dst.dtype.bytes, end * dst.dtype.bytes), ("src0", *byte_range(read, dtype.bytes)))
 
-    def execute(self, ctx: Context, row: Row) -> None:
+    def execute(self, ctx: Context, row: Row) -> Step:
         """Reduce everything at once, or repeat by repeat where dst lies on src: each is read whole, then written."""
         dst, src = row.dst, row.src0
         assert dst is not None
         assert src is not None
         repeats, lanes = lane_grid(row, src.dtype.per_repeat)
-        (_, d0, d1), (_, s0, s1) = self.touch(row)
-        meet = ctx.address(dst) + d0 < ctx.address(src) + s1 and ctx.address(src) + s0 < ctx.address(dst) + d1
-        if not meet:
-            self._run(ctx, row, repeats, lanes)
-            return
-        for r in np.unique(repeats):
-            self._run(ctx, row, repeats[repeats == r], lanes[repeats == r])
+        (_, *written), (_, *read) = self.touch(row)
+        if not meet(ctx, dst, (written[0], written[1]), src, (read[0], read[1])):
+            return self._sum(ctx, row, repeats, lanes)
+        return in_turn([self._sum(ctx, row, repeats[repeats == r], lanes[repeats == r]) for r in np.unique(repeats)])
 
-    def _run(self, ctx: Context, row: Row, repeats: Array, lanes: Array) -> None:
+    def _sum(self, ctx: Context, row: Row, repeats: Array, lanes: Array) -> Step:
+        """Read these lanes, sum each group, write the sums of groups that have a lane."""
         dst, src = row.dst, row.src0
         assert dst is not None
         assert src is not None
-        if repeats.size == 0:
-            return
         dtype = src.dtype
         group = self.group(dtype)
         per_repeat = dtype.per_repeat // group
-        first = int(repeats[0])
-        shape = ((int(repeats[-1]) - first + 1) * per_repeat, group)
-        grid, present = np.zeros(shape, dtype.numpy), np.zeros(shape, np.bool_)
-        which = ((repeats - first) * per_repeat + lanes // group, lanes % group)
+        results, which = np.unique(repeats * per_repeat + lanes // group, return_inverse=True)
         strides = row.param("src0_blk_stride"), row.param("src0_rep_stride")
-        grid[which] = ctx.load(src, element_offsets(repeats, lanes, *strides, dtype.bytes))
-        present[which] = True
-        written = np.flatnonzero(present.any(axis=1))
-        sums = self.body(grid[written], present[written], lambda a, b: saturate(a + b, ctx.overflow))
-        ctx.store(dst, _result_at(row, written + first * per_repeat, per_repeat), sums)
+        read = ctx.reader(src, Lanes.at(element_offsets(repeats, lanes, *strides, dtype.bytes)))
+        write = ctx.writer(dst, Lanes.at(_result_at(row, results, per_repeat)))
+        arrange, present = _arranged((which, lanes % group), (results.size, group))
+
+        def add(a: Array, b: Array) -> Array:
+            return saturate(a + b, ctx.overflow)
+
+        def step() -> None:
+            write(self.body(arrange(read()), present, add))
+
+        return step
+
+
+def _arranged(at: tuple[Array, Array], shape: tuple[int, int]) -> tuple[Callable[[Array], Array], Present]:
+    """Return what puts lanes into [groups, lanes of a group], and which places of that have one."""
+    if at[0].size == shape[0] * shape[1]:  # lanes come in order, so all places are taken one after another
+        return lambda values: values.reshape(shape), None
+    present = np.zeros(shape, np.bool_)
+    present[at] = True
+
+    def arrange(values: Array) -> Array:
+        grid = np.zeros(shape, values.dtype)
+        grid[at] = values
+        return grid
+
+    return arrange, present
 
 
 def _result_at(row: Row, results: Array, per_repeat: int) -> Array:
@@ -192,7 +212,7 @@ class ReduceInstructions:
 
     @block_reduction("BlockReduceSum", "vcgadd", lambda dtype: dtype.per_datablock)
     @staticmethod
-    def block_reduce_sum(values: Array, present: Array, add: Adder) -> Array:
+    def block_reduce_sum(values: Array, present: Present, add: Adder) -> Array:
         """dst[8r + b] = sum of datablock b of repeat r, as an adjacent-pair tree; half, float.
 
         Source: asc-devkit docs, ReduceDataBlock page.
@@ -201,7 +221,7 @@ class ReduceInstructions:
 
     @whole_reduction("WholeReduceSum", "vcadd", lambda dtype: dtype.per_repeat)
     @staticmethod
-    def whole_reduce_sum(values: Array, present: Array, add: Adder) -> Array:
+    def whole_reduce_sum(values: Array, present: Present, add: Adder) -> Array:
         """dst[r * dst_rep_stride] = sum of repeat r, as an adjacent-pair tree; half, float.
 
         Source: asc-devkit docs, ReduceRepeat page.
@@ -210,7 +230,7 @@ class ReduceInstructions:
 
     @block_reduction("PairReduceSum", "vcpadd", lambda _dtype: 2)
     @staticmethod
-    def pair_reduce_sum(values: Array, present: Array, add: Adder) -> Array:
+    def pair_reduce_sum(values: Array, present: Present, add: Adder) -> Array:
         """dst[i] = src[2i] + src[2i + 1] within each repeat; half, float.
 
         Source: asc-devkit docs, ReducePairElem page.

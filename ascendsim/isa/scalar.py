@@ -2,8 +2,8 @@
 
 from ascendsim.isa import rules
 from ascendsim.isa.forms import MASK_OPS, Call, Form, declare, set_mask, set_mask_mode
-from ascendsim.isa.instruction import Context, Register, Row, need_int
-from ascendsim.memory import LocalTensor
+from ascendsim.isa.instruction import Context, Register, Row, Step, need_int
+from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import FULL_MASK, MaskMode, Pipe
 
 
@@ -22,9 +22,10 @@ def _touch_element(row: Row) -> tuple[tuple[str, int, int], ...]:
     return (("src0", 0, row.src0.dtype.bytes),)
 
 
-def _run_get_value(ctx: Context, row: Row) -> None:
+def _run_get_value(ctx: Context, row: Row) -> Step:
     assert row.src0 is not None
-    ctx.set_register(row, ctx.load(row.src0, slice(0, 1))[0])
+    read, keep = ctx.reader(row.src0, Lanes.run(1)), ctx.register(row)
+    return lambda: keep(read()[0])
 
 
 def _mask_op(name: str, mnemonic: str, doc: str) -> None:

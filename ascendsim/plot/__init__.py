@@ -1,10 +1,31 @@
 """Pictures of a run: which pipe did what when, and what lay where in UB. Functions of a result, bytes out.
 
-Figures are built without pyplot, under matplotlib's own defaults whatever the user's settings are, so that the same
-result gives the same bytes. Everything is laid out in inches: a text is drawn only where it was measured to fit.
+A picture is a list of boxes, lines and texts in inches (`canvas`), which matplotlib's renderers paint (`paint`). The
+same result gives the same bytes, whatever settings the user has. A text is drawn only where it was measured to fit.
 """
 
-from ascendsim.plot.memory import memory_png
-from ascendsim.plot.timeline import timeline_png, timeline_svg
+from ascendsim.plot.memory import memory_picture
+from ascendsim.plot.paint import png, svg
+from ascendsim.plot.timeline import timeline_picture
+from ascendsim.result import RunResult
 
-__all__ = ["memory_png", "timeline_png", "timeline_svg"]
+__all__ = ["memory_picture", "memory_png", "png", "svg", "timeline_picture", "timeline_png", "timeline_svg"]
+
+
+def timeline_png(
+    result: RunResult, cores: tuple[int, ...] | None = None, first: int = 0, last: int | None = None
+) -> bytes:
+    """Draw what every pipe did, as PNG; arguments and errors as `timeline_picture`."""
+    return png(timeline_picture(result, cores, first, last))
+
+
+def timeline_svg(
+    result: RunResult, cores: tuple[int, ...] | None = None, first: int = 0, last: int | None = None
+) -> bytes:
+    """Draw what every pipe did, as SVG; arguments and errors as `timeline_picture`."""
+    return svg(timeline_picture(result, cores, first, last), result.name)
+
+
+def memory_png(result: RunResult, core: int = 0) -> bytes:
+    """Draw what lay where in UB of one core, as PNG; errors as `memory_picture`."""
+    return png(memory_picture(result, core))

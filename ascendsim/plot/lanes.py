@@ -1,8 +1,8 @@
 """What is to be drawn on a timeline, without drawing it: each pipe's work and waits, flags, marked steps."""
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import groupby, pairwise
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ from ascendsim import analysis
 from ascendsim.engine.base import Kind, Wait
 from ascendsim.isa.instruction import Row
 from ascendsim.isa.log import mnemonic
-from ascendsim.plot.style import SMALL, WIDTH, extent
+from ascendsim.plot.style import WIDTH, text_size
 from ascendsim.result import RunResult
 from ascendsim.terms import Buffer, HardEvent, Pipe
 
@@ -29,6 +29,8 @@ CHART = WIDTH - LEFT - 0.95
 """Width of the lanes."""
 _TINY, _TOUCH = 0.05, 0.02
 """Bars narrower on average than the first may be merged over gaps up to the second."""
+_NAMED = 0.1
+"""No name fits into a narrower bar."""
 _DENSE = 0.8
 """A run of bars is merged only if they fill this share of it: a block must not look busier than the pipe was."""
 
@@ -102,6 +104,18 @@ class View:
     first: int
     last: int
     rows: analysis.Rows = field(repr=False)
+    by_core: dict[int, dict[int, analysis.Ints]] = field(default_factory=dict, repr=False)
+    """Positions of each core's rows by pipe, in the order of their starts, as far as they were asked for."""
+
+    def rows_of(self, core: int, pipe: Pipe) -> analysis.Ints:
+        """Positions of the rows of a pipe of a core, in the order of their starts."""
+        if core not in self.by_core:
+            t = self.result.timeline
+            here = np.flatnonzero(t["core"] == core)
+            here = here[np.argsort(t["start"][here], kind="stable")]
+            pipes = t["pipe"][here]
+            self.by_core[core] = {pipe: here[pipes == pipe] for pipe in np.unique(pipes).tolist()}
+        return self.by_core[core].get(pipe, np.zeros(0, np.int64))
 
     @property
     def inches(self) -> float:
@@ -136,7 +150,7 @@ class View:
 
 
 def view_of(result: RunResult, cores: tuple[int, ...] | None, first: int, last: int | None) -> View:
-    """Choose a part of a run; arguments and errors as `timeline_png`."""
+    """Choose a part of a run; arguments and errors as `timeline_picture`."""
     known = range(result.program.block_dim)
     chosen = _default_cores(result) if cores is None else tuple(dict.fromkeys(cores))
     missing = [core for core in chosen if core not in known]
@@ -170,46 +184,42 @@ def core_lanes(view: View, core: int, pipes: Sequence[Pipe], top: float) -> Core
     return CoreLanes(core, tuple(lanes), tuple(_flags(view, core)), tuple(steps), band_y)
 
 
-def _rows_of(view: View, core: int, kinds: Sequence[Kind], pipe: Pipe | None = None) -> Any:
-    """Numbers of a core's rows of some kinds, in the order of their starts."""
-    t = view.result.timeline
-    here = (t["core"] == core) & np.isin(t["kind"], kinds)
-    if pipe is not None:
-        here &= t["pipe"] == pipe
-    numbers = np.flatnonzero(here)
-    return numbers[np.argsort(t["start"][numbers], kind="stable")]
+def _work(view: View, core: int, pipe: Pipe) -> analysis.Ints:
+    """Positions of a pipe's instructions and transfers, in the order of their starts."""
+    rows = view.rows_of(core, pipe)
+    return rows[np.isin(view.result.timeline["kind"][rows], analysis.WORK)]
 
 
 def _bars(view: View, core: int, pipe: Pipe) -> list[Bar]:
     """A pipe's work in view. What drains ends where the next row starts."""
-    t = view.result.timeline
-    numbers = _rows_of(view, core, analysis.WORK, pipe)
-    following = np.append(t["start"][numbers][1:], np.iinfo(np.int64).max)
-    ends = np.minimum(t["end"][numbers], np.maximum(following, t["occupied"][numbers]))
-    seen = (ends > view.first) & (t["start"][numbers] < view.last)
-    return [_bar(view, int(n), int(end)) for n, end in zip(numbers[seen], ends[seen], strict=True)]
+    t, rows = view.result.timeline, _work(view, core, pipe)
+    following = np.append(t["start"][rows][1:], np.iinfo(np.int64).max)
+    ends = np.minimum(t["end"][rows], np.maximum(following, t["occupied"][rows]))
+    seen = (ends > view.first) & (t["start"][rows] < view.last)
+    return [_bar(view, at, end) for at, end in zip(rows[seen].tolist(), ends[seen].tolist(), strict=True)]
 
 
-def _bar(view: View, number: int, end: int) -> Bar:
-    t, row, call = view.result.timeline, view.rows.row(number), int(view.result.timeline["call"][number])
-    return Bar(
-        int(t["start"][number]), int(t["occupied"][number]), end, (call, row.step),
-        _bar_labels(view, number, row, view.tile(call)), int(t["stretch_cycles"][number]),
-    )  # fmt: skip
+def _bar(view: View, at: int, end: int) -> Bar:
+    t, row, call = view.result.timeline, view.rows.row(at), int(view.result.timeline["call"][at])
+    start, occupied = int(t["start"][at]), int(t["occupied"][at])
+    is_seen = view.width(start, occupied) > _NAMED
+    labels = _bar_labels(view, at, row, view.tile(call)) if is_seen else (row.op.api or mnemonic(row),)
+    return Bar(start, occupied, end, (call, row.step), labels, int(t["stretch_cycles"][at]))
 
 
-def _bar_labels(view: View, number: int, row: Row, tile: str) -> tuple[str, ...]:
+def _bar_labels(view: View, at: int, row: Row, tile: str) -> tuple[str, ...]:
     name = row.op.api or mnemonic(row)
-    refs = view.rows.tensors(number)
+    refs = view.rows.tensors(at)
     gm = [refs[o.tensor].name for _, o in row.operands if refs[o.tensor].buffer is Buffer.GM]
     details = [", ".join(filter(None, (*gm, tile))), *gm]
     return tuple(dict.fromkeys([*(f"{name}\n{d}" for d in details if d), name, _two_lines(name)]))
 
 
+@cache
 def _two_lines(name: str) -> str:
     """BlockReduceSum as "Block" above "ReduceSum": broken before the capital that leaves the narrowest text."""
     breaks = [i for i in range(1, len(name)) if name[i].isupper()]
-    return min((f"{name[:i]}\n{name[i:]}" for i in breaks), key=lambda t: extent(t, SMALL)[0], default=name)
+    return min((f"{name[:i]}\n{name[i:]}" for i in breaks), key=lambda t: text_size(t)[0], default=name)
 
 
 def _merged(view: View, bars: list[Bar]) -> list[Bar]:
@@ -236,7 +246,8 @@ def _runs(items: Sequence[T], together: Callable[[T, T], bool]) -> list[list[T]]
 
 def _block(view: View, run: list[Bar]) -> Bar:
     call, step = run[0].group
-    name, count = view.step(step) or run[0].labels[-1], f"{len(run)} instr."
+    name = view.step(step) or run[0].labels[-1].replace("\n", "")
+    count = f"{len(run)} instr."
     details = (", ".join(filter(None, (count, view.tile(call)))), count)
     labels = (*(f"{name}\n{d}" for d in details), f"{name} ×{len(run)}", name)
     return Bar(run[0].start, run[-1].end, run[-1].end, run[0].group, labels, sum(b.stretch for b in run))
@@ -256,29 +267,27 @@ def _step_band(view: View, bars: list[Bar]) -> list[Bar]:
 
 def _holds(view: View, core: int, pipe: Pipe) -> list[Hold]:
     """A pipe's waiting in view, without the time in which it is busy (for a barrier: in which it still issues)."""
-    t = view.result.timeline
-    numbers = _rows_of(view, core, tuple(Kind), pipe)
-    numbers = numbers[np.isin(t["waited_for"][numbers], _HELD) & (t["wait_cycles"][numbers] > 0)]
-    busy = analysis.busy_intervals(t, core, pipe)
-    work = _rows_of(view, core, analysis.WORK, pipe)
+    t, rows, work = view.result.timeline, view.rows_of(core, pipe), _work(view, core, pipe)
+    rows = rows[np.isin(t["waited_for"][rows], _HELD) & (t["wait_cycles"][rows] > 0)]
+    busy = analysis.union_intervals(t["start"][work], t["end"][work])
     issuing = analysis.union_intervals(t["start"][work], t["occupied"][work])
     found = [] if pipe is not Pipe.S else _queue_full(view, core)
-    for number in numbers:
-        hold = _hold(view, int(number))
+    for at in rows.tolist():
+        hold = _hold(view, at)
         if hold.end > view.first and hold.start < view.last:
             found += _outside(hold, issuing if hold.cause is Wait.BARRIER else busy)
     return _joined(view, sorted(found, key=lambda h: h.start))
 
 
-def _hold(view: View, number: int) -> Hold:
-    t, row = view.result.timeline, view.rows.row(number)
-    wait, start, cycles = Wait(int(t["waited_for"][number])), int(t["start"][number]), int(t["wait_cycles"][number])
+def _hold(view: View, at: int) -> Hold:
+    t, row = view.result.timeline, view.rows.row(at)
+    wait, start, cycles = Wait(int(t["waited_for"][at])), int(t["start"][at]), int(t["wait_cycles"][at])
     if wait is Wait.DISPATCH:
         return Hold(start - cycles, start, wait, "")
-    if t["kind"][number] == Kind.WAIT_FLAG and row.que < 0:
+    if t["kind"][at] == Kind.WAIT_FLAG and row.que < 0:
         what = HardEvent(row.param("event")).name  # its step is named above the lane
     else:
-        what = analysis.waited_name(view.rows, number, row, wait).rsplit("/", 1)[-1]
+        what = analysis.waited_name(view.result.program, view.rows.template(at), row, wait).rsplit("/", 1)[-1]
     return Hold(start, start + cycles, wait, what)
 
 
@@ -320,24 +329,10 @@ def _joined(view: View, holds: list[Hold]) -> list[Hold]:
 
 
 def _flags(view: View, core: int) -> list[Flag]:
-    """Flags raised and taken in view: each wait takes the earliest set that none has taken."""
-    raised: dict[tuple[int, ...], deque[tuple[Pipe, int]]] = {}
-    found = []
-    for cycle, is_wait, _, row in sorted(_flag_moments(view, core), key=lambda m: m[:3]):
-        if not is_wait:
-            raised.setdefault(row.params, deque()).append((row.pipe, cycle))
-        elif raised.get(row.params):
-            found.append(Flag(*raised[row.params].popleft(), row.pipe, cycle))
+    """Flags raised and taken in view."""
+    t, found = view.result.timeline, []
+    for wait, by in analysis.flag_pairs(view.rows, core).items():
+        held = t["waited_for"][wait] in (Wait.FLAG, Wait.BUFFER)
+        taken = int(t["start"][wait]) + held * int(t["wait_cycles"][wait])
+        found.append(Flag(view.rows.row(by).pipe, int(t["end"][by]), view.rows.row(wait).pipe, taken))
     return [f for f in found if f.raised >= view.first and f.taken <= view.last and f.source is not f.target]
-
-
-def _flag_moments(view: View, core: int) -> Iterator[tuple[int, bool, int, Row]]:
-    """When each flag is raised or taken: cycle, whether taken, row number, row."""
-    t = view.result.timeline
-    for number in _rows_of(view, core, (Kind.SET_FLAG, Kind.WAIT_FLAG)).tolist():
-        row = view.rows.row(number)
-        if t["kind"][number] == Kind.SET_FLAG:
-            yield int(t["end"][number]), False, number, row
-            continue
-        held = t["waited_for"][number] in (Wait.FLAG, Wait.BUFFER)
-        yield int(t["start"][number]) + held * int(t["wait_cycles"][number]), True, number, row

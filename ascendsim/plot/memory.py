@@ -1,38 +1,40 @@
 """UB over time: a box for each buffer's life, the limits, and the bytes in use."""
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
+from dataclasses import dataclass
+from itertools import pairwise
 
 from ascendsim import analysis
+from ascendsim.plot.canvas import Line, Look, Picture, Text
+from ascendsim.plot.parts import MOST, Part, kept, left_out
 from ascendsim.plot.style import (
     ALARM,
     AXIS,
     COLOURS,
-    DPI,
     EDGED,
+    FRAME,
+    GAP,
+    GROUND,
+    HIGH,
     INK,
     LINE,
+    MIDDLE,
+    OVER,
     SMALL,
     SOFT,
+    STRIP,
     TOP,
+    WHITE,
     WIDTH,
-    add_axes,
-    cycle_axes,
-    extent,
+    WORDS,
+    Chart,
+    Entry,
+    cycle_axis,
     fitting,
     heading,
     legend,
     lighter,
-    png,
-    say,
-    settings,
+    time_axis,
 )
 from ascendsim.result import RunResult
 from ascendsim.terms import Pipe
@@ -41,125 +43,163 @@ _POSITIONS = {"VECIN": COLOURS[Pipe.MTE2], "VECCALC": COLOURS[Pipe.V], "VECOUT":
 
 _LEFT, _RIGHT = 1.05, 1.75
 _CHART = WIDTH - _LEFT - _RIGHT
-_GAP, _USE = 0.38, 1.0
-_Y_LABEL = (-0.73 / _CHART, 0.5)
+_GAP, _USE, _APART = 0.38, 1.0, 0.5
+"""Inches: between two rows of charts, height of the strip of use, between two parts of the run."""
 _ENLARGE_BELOW = 0.3
 """A used region smaller than this share of UB is drawn a second time, enlarged."""
+_IN_USE = Look(fill="#bdbdbd")
 
 
-def memory_png(result: RunResult, core: int = 0) -> bytes:
-    """Draw what lay where in UB of one core, over time.
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Charts of addresses side by side, one for each part."""
+
+    charts: tuple[Chart, ...]
+    top_bytes: int
+
+    @property
+    def per_byte(self) -> float:
+        """Inches of a byte."""
+        return self.charts[0].height / self.top_bytes
+
+    def y(self, address: float) -> float:
+        """Distance of an address from the top of the charts."""
+        return self.charts[0].height - address * self.per_byte
+
+
+def memory_picture(result: RunResult, core: int = 0) -> Picture:
+    """Draw what lay where in UB of one core, over time; of a long run in the parts of which rows were kept.
 
     Raises:
         ValueError: a core that the run does not have.
     """
-    with settings():
-        return png(_figure(result, core))
-
-
-def _figure(result: RunResult, core: int) -> Figure:
     if core not in range(result.program.block_dim):
         raise ValueError(f"core {core}: the run has cores 0 to {result.program.block_dim - 1}")
+    parts = kept(result, core)
     lives = analysis.lives(result.program, result.timeline, core)
     used = max((life.address_bytes + life.allocation_bytes for life in lives), default=0)
     enlarged = 0 < used < _ENLARGE_BELOW * result.device.ub_bytes
     whole, detail = (2.4, 2.6) if enlarged else (4.6, 0.0)
-    foot = AXIS + LINE + 0.15
+    cut = "beside a gap a buffer is seen only from its first to its last access on this side"
+    notes = [cut] * (len(parts) > 1) + left_out(parts)
+    foot = AXIS + LINE * (1 + len(notes)) + 0.15
     height = TOP + whole + (detail + _GAP) * enlarged + _GAP / 2 + _USE + foot
-    figure = Figure((WIDTH, height), dpi=DPI)
-    y = height - TOP - whole
-    axes = _memory_axes(figure, result, y, whole, max(used, result.device.ub_bytes))
-    cycle_axes(axes, result)
-    axes.tick_params(axis="x", labelbottom=False)
-    _draw_limits(axes, result, whole)
-    _draw_lives(axes, lives, whole)
+    picture = Picture(WIDTH, height)
+    row = _row(picture, result, parts, (TOP, whole), max(used, result.device.ub_bytes))
+    for chart in row.charts:
+        time_axis(chart, result.device.clock_mhz)
+    _draw_limits(row, result)
+    _draw_lives(row, lives)
+    y = TOP + whole
     if enlarged:
-        y -= _GAP + detail
-        axes = _memory_axes(figure, result, y, detail, used)
-        axes.tick_params(axis="x", labelbottom=False)
-        axes.set_title("the used addresses, enlarged", size=SMALL, loc="left", pad=3)
-        _draw_lives(axes, lives, detail)
-    _draw_use(figure, result, lives, y - _GAP / 2 - _USE)
+        row = _row(picture, result, parts, (y + _GAP, detail), used)
+        picture.add(Text(_LEFT, y + _GAP - 0.1, "the used addresses, enlarged", SMALL, INK, side="left"), WORDS)
+        _draw_lives(row, lives)
+        y += _GAP + detail
+    _draw_use(_row(picture, result, parts, (y + _GAP / 2, _USE), _most_in_use(lives)), lives)
     shown = [p for p in _POSITIONS if p in {life.position for life in lives}]
-    legend(figure, [Patch(facecolor=_POSITIONS[p], edgecolor=INK, linewidth=0.5, label=p) for p in shown],
-            _LEFT, foot - AXIS, 3)  # fmt: skip
+    entries = [Entry(p, Look(_POSITIONS[p], INK)) for p in shown]
+    legend(picture, entries, _LEFT, height - foot + AXIS, _CHART)
+    for i, note in enumerate(reversed(notes)):
+        picture.add(Text(_LEFT, height - 0.15 - i * LINE, note, SMALL, SOFT, side="left"), WORDS)
     facts = [
         f"core {core} of {result.program.block_dim}",
         f"highest address used {used:,} B of {result.device.ub_bytes:,} B",
     ]
-    heading(figure, result, "UB over time", facts)
-    return figure
+    heading(picture, result, "UB over time", facts)
+    return picture
 
 
-def _memory_axes(figure: Figure, result: RunResult, bottom: float, height: float, top_bytes: int) -> Axes:
-    """Axes of addresses over cycles."""
-    axes = add_axes(figure, _LEFT, bottom, _CHART, height)
-    axes.set_xlim(0, max(result.makespan_cycles, 1))
-    axes.set_ylim(0, top_bytes)
+def _row(
+    picture: Picture, result: RunResult, parts: Sequence[Part], place: tuple[float, float], top_bytes: int
+) -> _Row:
+    """Charts of addresses over the parts, with the gaps between them; place is (top, height)."""
+    spans = [(p.first, max(p.last, p.first + 1)) for p in parts[:MOST]] or [(0, max(1, result.makespan_cycles))]
+    width = (_CHART - _APART * (len(spans) - 1)) / len(spans)
+    slack = 0.35 if len(spans) == 1 else _APART / 2 - 0.05
+    charts = tuple(
+        Chart(picture, _LEFT + i * (width + _APART), place[0], width, place[1], *span, slack=slack)
+        for i, span in enumerate(spans)
+    )
+    row = _Row(charts, top_bytes)
+    for chart in charts:
+        chart.frame(sides=True)
+        _draw_addresses(row, chart, named=chart is charts[0])
+    for chart, ((_, last), (first, _)) in zip(charts, pairwise(spans), strict=False):
+        box = (chart.right, chart.top, chart.right + _APART, chart.bottom)
+        picture.boxes([box], GAP, GROUND)
+        text = fitting((f"{first - last:,} cycles without rows", "no rows"), chart.height, 1.0)
+        x, y = chart.right + _APART / 2, (chart.top + chart.bottom) / 2
+        picture.add(Text(x, y, text, SMALL, SOFT, ground=WHITE, upright=True), WORDS)
+    return row
+
+
+def _draw_addresses(row: _Row, chart: Chart, *, named: bool) -> None:
+    """Ticks and lines of addresses; a power of two apart."""
     step = 32
-    while top_bytes / step > height * 2.2:
+    while row.top_bytes / step > chart.height * 2.2:
         step *= 2
-    axes.yaxis.set_major_locator(MultipleLocator(step))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda b, _: _size_text(b)))
-    axes.tick_params(axis="y", labelsize=SMALL, length=3, pad=2)
-    axes.tick_params(axis="x", labelsize=SMALL, length=3, pad=2)
-    axes.set_ylabel("UB address", size=SMALL)
-    axes.yaxis.set_label_coords(*_Y_LABEL)
-    axes.grid(axis="y", color="#e6e6e6", linewidth=0.5)
-    axes.set_axisbelow(True)
-    return axes
+    for address in range(0, row.top_bytes + 1, step):
+        y = row.y(address)
+        chart.level(y, "#e6e6e6", 0.5)
+        if named:
+            left, at = chart.left, chart.top + y
+            chart.picture.add(Line((left - 0.042, at), (left, at), "#000000", FRAME), OVER)
+            chart.name(y, _size_text(address), SMALL)
 
 
 def _size_text(count: float) -> str:
     return f"{count / 1024:g} KiB" if count >= 1024 or count == 0 else f"{count:g} B"
 
 
-def _draw_limits(axes: Axes, result: RunResult, height: float) -> None:
-    """The three limits of UB, named outside the axes, one above the other."""
+def _y_label(row: _Row, text: str) -> None:
+    chart = row.charts[0]
+    chart.picture.add(Text(0.3, (chart.top + chart.bottom) / 2, text, SMALL, INK, upright=True), WORDS)
+
+
+def _draw_limits(row: _Row, result: RunResult) -> None:
+    """The three limits of UB, named outside the charts, one below the other."""
+    _y_label(row, "UB address")
     ub = result.device.ub
-    limits = (("safe", ub.safe_bytes.value, ":"), ("visible", ub.visible_bytes.value, "--"),
-              ("hardware", result.device.ub_bytes, "-"))  # fmt: skip
-    axes.axhspan(ub.safe_bytes.value, result.device.ub_bytes, facecolor=ALARM, alpha=0.08, zorder=0)
-    per_byte = height / axes.get_ylim()[1]
-    y = -1.0
+    limits = (("safe", ub.safe_bytes.value, (1.0, 1.6)), ("visible", ub.visible_bytes.value, (3.4, 1.5)),
+              ("hardware", result.device.ub_bytes, None))  # fmt: skip
+    last = row.charts[-1]
+    for chart in row.charts:
+        top = chart.top + row.y(result.device.ub_bytes)
+        box = (chart.left, top, chart.right, chart.top + row.y(ub.safe_bytes.value))
+        chart.picture.boxes([box], Look(fill=lighter(ALARM, 0.92)), GROUND)
+    y = last.height + 1.0
     for name, size, dashes in limits:
-        y = max(size * per_byte - 0.1, y + 0.19)
-        axes.axhline(size, color=ALARM, linewidth=0.9, linestyle=dashes, zorder=4)
-        line: dict[str, Any] = {
-            "arrowstyle": "-",
-            "color": ALARM,
-            "linewidth": 0.6,
-            "linestyle": dashes,
-            "shrinkA": 0,
-            "shrinkB": 0,
-            "relpos": (0, 0.5),
-        }
-        axes.annotate(
-            f"{name} {size:,} B", (1, size * per_byte / height), (1 + 0.4 / _CHART, y / height),
-            xycoords="axes fraction", textcoords="axes fraction", annotation_clip=False, size=SMALL, color=ALARM,
-            va="center", arrowprops=line,
-        )  # fmt: skip
+        at = row.y(size)
+        y = min(at + 0.1, y - 0.19)
+        for chart in row.charts:
+            chart.level(at, ALARM, 0.9, dashes)
+        line = Line((last.right, last.top + at), (last.right + 0.37, last.top + y), ALARM, 0.6, dashes)
+        last.picture.add(line, STRIP)
+        last.beside(y, f"{name} {size:,} B", ALARM, away=0.4)
 
 
-def _draw_lives(axes: Axes, lives: Sequence[analysis.Life], height: float) -> None:
+def _draw_lives(row: _Row, lives: Sequence[analysis.Life]) -> None:
     """A rectangle for each life, named where the name fits and hides no other."""
-    per_byte = height / axes.get_ylim()[1]
-    per_cycle = _CHART / axes.get_xlim()[1]
-    taken: list[tuple[float, float, float, float]] = []
-    for life in lives:
-        low, high = life.address_bytes, life.address_bytes + life.allocation_bytes
-        width, tall = (life.end - life.start) * per_cycle, life.allocation_bytes * per_byte
-        colour = _POSITIONS.get(life.position, SOFT)
-        colour = lighter(colour, 0.35 if life.tile % 2 == 1 and life.tile > 0 else 0.0)
-        box = PolyCollection(
-            [[(life.start, low), (life.end, low), (life.end, high), (life.start, high)]],
-            facecolor=colour, edgecolor=INK, linewidth=0.5 if width > EDGED and tall > EDGED else 0, zorder=2,
-        )  # fmt: skip
-        axes.add_collection(box, autolim=False)
-        text = fitting(_life_labels(life), width, tall)
-        x, y = (life.start + life.end) / 2, (low + high) / 2
-        if text and _claim(taken, x * per_cycle, y * per_byte, text):
-            say(axes, x, y, text, colour)
+    for chart in row.charts:
+        taken: list[tuple[float, float, float, float]] = []
+        for life in lives:
+            if life.end > chart.first and life.start < chart.last:
+                _draw_life(row, chart, life, taken)
+
+
+def _draw_life(row: _Row, chart: Chart, life: analysis.Life, taken: list[tuple[float, float, float, float]]) -> None:
+    left, right = chart.x(life.start), chart.x(life.end)
+    tall = life.allocation_bytes * row.per_byte
+    top = chart.top + row.y(life.address_bytes + life.allocation_bytes)
+    colour = lighter(_POSITIONS.get(life.position, SOFT), 0.35 if life.tile % 2 == 1 and life.tile > 0 else 0.0)
+    is_edged = right - left > EDGED and tall > EDGED
+    chart.picture.boxes([(left, top, right, top + tall)], Look(colour, INK if is_edged else ""), MIDDLE)
+    text = fitting(_life_labels(life), right - left, tall)
+    if text:
+        note = Text((left + right) / 2, top + tall / 2, text, SMALL, INK, ground=colour)
+        if _claim(taken, note):
+            chart.picture.add(note, WORDS)
 
 
 def _life_labels(life: analysis.Life) -> tuple[str, ...]:
@@ -168,44 +208,48 @@ def _life_labels(life: analysis.Life) -> tuple[str, ...]:
     return f"{life.name}\ntile {life.tile}", f"{life.name}, tile {life.tile}", life.name
 
 
-def _claim(taken: list[tuple[float, float, float, float]], x: float, y: float, text: str) -> bool:
-    """Take the place of a text centred there, unless another text has part of it."""
-    w, h = extent(text, SMALL)
-    box = (x - w / 2, x + w / 2, y - h / 2, y + h / 2)
-    if any(box[0] < b[1] and b[0] < box[1] and box[2] < b[3] and b[2] < box[3] for b in taken):
+def _claim(taken: list[tuple[float, float, float, float]], text: Text) -> bool:
+    """Take the place of a text, unless another text has part of it."""
+    left, top, right, bottom = text.box
+    if any(left < b[2] and b[0] < right and top < b[3] and b[1] < bottom for b in taken):
         return False
-    taken.append(box)
+    taken.append(text.box)
     return True
 
 
-def _draw_use(figure: Figure, result: RunResult, lives: tuple[analysis.Life, ...], bottom: float) -> None:
+# ---- bytes in use -----------------------------------------------------------------------------------------------
+
+
+def _most_in_use(lives: tuple[analysis.Life, ...]) -> int:
+    """Where the axis of the bytes in use ends."""
+    return max(1, round(1.15 * int(analysis.occupancy(lives)[1].max(initial=0))))
+
+
+def _draw_use(row: _Row, lives: tuple[analysis.Life, ...]) -> None:
     """Strip of bytes in use over time."""
-    axes = add_axes(figure, _LEFT, bottom, _CHART, _USE)
-    at, use = analysis.occupancy(lives)
-    end = max(result.makespan_cycles, 1)
-    at, use = np.concatenate([[0], at, [end]]), np.concatenate([[0], use, [0]])
-    axes.fill_between(at, use, step="post", facecolor="#bdbdbd", edgecolor=INK, linewidth=0.7)
-    peak = int(use.max())
-    axes.set_xlim(0, end)
-    axes.set_ylim(0, max(peak, 1) * 1.15)
-    axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
-    axes.set_xlabel("cycles", size=SMALL, labelpad=2)
-    axes.yaxis.set_major_locator(MultipleLocator(_use_step(peak)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda b, _: _size_text(b)))
-    axes.tick_params(labelsize=SMALL, length=3, pad=2)
-    axes.set_ylabel("in use", size=SMALL)
-    axes.yaxis.set_label_coords(*_Y_LABEL)
-    axes.axhline(peak, color=SOFT, linewidth=0.6, linestyle="--")
-    axes.text(
-        1 + 0.1 / _CHART, peak, f"at most {peak:,} B", size=SMALL, color=SOFT,
-        va="center", transform=axes.get_yaxis_transform(),
-    )  # fmt: skip
+    _y_label(row, "in use")
+    at, use = (values.tolist() for values in analysis.occupancy(lives))
+    peak = max(use, default=0)
+    for chart in row.charts:
+        cycle_axis(chart)
+        steps = _steps(chart, at, use)
+        chart.steps([(first, last, count * row.per_byte) for first, last, count in steps], _IN_USE)
+        for first, last, count in steps:
+            chart.spans([(first, last)], row.y(count) - 0.005, 0.01, Look(fill=INK), HIGH)
+        for (_, cycle, before), (_, _, after) in pairwise(steps):
+            x, heights = chart.x(cycle), (chart.top + row.y(before), chart.top + row.y(after))
+            chart.picture.boxes([(x - 0.005, min(heights), x + 0.005, max(heights))], Look(fill=INK), HIGH)
+        chart.level(row.y(peak), SOFT, 0.6, (2.2, 1.0))
+    row.charts[-1].beside(row.y(peak), f"at most {peak:,} B")
 
 
-def _use_step(peak: int) -> int:
-    """Distance of ticks: a power of two with at most four of them."""
-    step = 32
-    while peak / step > 4:
-        step *= 2
-    return step
+def _steps(chart: Chart, at: Sequence[int], use: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Stretches of a chart in which so many bytes are in use."""
+    steps: list[tuple[int, int, int]] = []
+    for first, last, count in zip([0, *at], [*at, chart.last], [0, *use], strict=True):
+        begin, end = max(first, chart.first), min(last, chart.last)
+        if end > begin and steps and steps[-1][2] == count:
+            steps[-1] = (steps[-1][0], end, count)
+        elif end > begin:
+            steps.append((begin, end, count))
+    return steps

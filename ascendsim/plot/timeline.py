@@ -1,82 +1,90 @@
-"""The timeline of a run: a lane for each pipe of the chosen cores."""
+"""The timeline of a run: a lane for each pipe of the chosen cores, or an overview and lanes of parts of a long run."""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
 from ascendsim.engine.base import Wait
-from ascendsim.plot.lanes import (
-    BAND,
-    CHART,
-    LANES,
-    LEFT,
-    PITCH,
-    CoreLanes,
-    Flag,
-    Hold,
-    Lane,
-    View,
-    core_lanes,
-    view_of,
-)
+from ascendsim.plot.canvas import Hatch, Look, Pattern, Picture, Text
+from ascendsim.plot.lanes import BAND, CHART, LANES, LEFT, PITCH, CoreLanes, Flag, Hold, Lane, View, core_lanes, view_of
+from ascendsim.plot.overview import draw_overview, overview_entries, overview_height
+from ascendsim.plot.parts import MOST, Part, is_in_parts, kept, left_out, to_draw
 from ascendsim.plot.style import (
     AXIS,
     COLOURS,
-    DPI,
     EDGED,
+    GROUND,
+    HIGH,
     INK,
     LINE,
+    LOW,
+    PALE,
     SMALL,
     SOFT,
+    STRIP,
     TEXT,
     TOP,
+    WHITE,
     WIDTH,
-    add_axes,
-    cycle_axes,
+    WORDS,
+    Chart,
+    Entry,
+    arrow,
+    cycle_axis,
     fitting,
     heading,
     legend,
-    legend_columns,
+    legend_rows,
     lighter,
-    png,
-    say,
-    settings,
-    svg,
+    time_axis,
 )
 from ascendsim.result import RunResult
 from ascendsim.terms import Pipe
 
+_HATCH_INK = "#8c8c8c"
 _HATCHES = {
-    Wait.FLAG: "///",
-    Wait.BUFFER: "\\\\\\",
-    Wait.BARRIER: "xxxxx",
-    Wait.DISPATCH: "....",
-    Wait.CROSS_CORE: "++++",
-    Wait.QUEUE_FULL: "||",
+    Wait.FLAG: Hatch(Pattern.SLANT, 6.0, _HATCH_INK),
+    Wait.BUFFER: Hatch(Pattern.BACK, 6.0, _HATCH_INK),
+    Wait.BARRIER: Hatch(Pattern.CROSS, 4.0, _HATCH_INK),
+    Wait.DISPATCH: Hatch(Pattern.DOTS, 3.0, _HATCH_INK),
+    Wait.CROSS_CORE: Hatch(Pattern.GRID, 4.0, _HATCH_INK),
+    Wait.QUEUE_FULL: Hatch(Pattern.UPRIGHT, 6.0, _HATCH_INK),
 }
-_PALE, _HATCH_INK = "#f4f4f4", "#8c8c8c"
 _STEP_COLOURS = ("#d9d9d9", "#eaeaea")
 _DISPATCHES = lighter(COLOURS[Pipe.S], 0.6)
-_STRETCHED: dict[str, Any] = {"facecolor": "white", "edgecolor": "#444444", "hatch": "////////", "linewidth": 0}
+_STRETCHED = Look(fill=WHITE, hatch=Hatch(Pattern.SLANT, 3.0, "#444444"))
 
-_BAR, _GROUP_GAP, _STRIP = 0.38, 0.22, 0.07
-"""Inches: height of a bar, distance of two cores, height of the strip of time lost to other cores."""
+_BAR, _GROUP_GAP, _STRIP, _PART_HEAD = 0.38, 0.22, 0.07, 0.55
+"""Inches: height of a bar, distance of two cores, height of the strip of time lost to others, room above a part."""
 _MAX_FLAGS = 24
 """So many of one core can be told apart."""
 _MAX_HEIGHT = 400.0
 
 
-def timeline_png(
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """Lanes over one stretch of time."""
+
+    view: View
+    groups: tuple[CoreLanes, ...]
+    pipes: tuple[Pipe, ...]
+    height: float
+    title: str = ""
+
+    @property
+    def with_flags(self) -> bool:
+        """Whether its flags are few enough to be read."""
+        return max(len(g.flags) for g in self.groups) <= _MAX_FLAGS
+
+
+def timeline_picture(
     result: RunResult, cores: tuple[int, ...] | None = None, first: int = 0, last: int | None = None
-) -> bytes:
+) -> Picture:
     """Draw what every pipe did.
+
+    If windows were asked for, or not all rows of the run were kept, and nothing is chosen here: an overview of the
+    whole run, and lanes of core 0 in the windows, or in the parts that were kept.
 
     Args:
         result: the run.
@@ -87,57 +95,68 @@ def timeline_png(
     Raises:
         ValueError: a core that the run does not have, or an empty range.
     """
-    with settings():
-        return png(_figure(result, cores, first, last))
+    if is_in_parts(result) and cores is None and first == 0 and last is None:
+        return _in_parts(result)
+    return _of_view(view_of(result, cores, first, last))
 
 
-def timeline_svg(
-    result: RunResult, cores: tuple[int, ...] | None = None, first: int = 0, last: int | None = None
-) -> bytes:
-    """Draw what every pipe did, as SVG; arguments and errors as `timeline_png`."""
-    with settings():
-        return svg(_figure(result, cores, first, last), result.name)
-
-
-def _figure(result: RunResult, cores: tuple[int, ...] | None, first: int, last: int | None) -> Figure:
-    view = view_of(result, cores, first, last)
-    present = {int(p) for p in np.unique(result.timeline["pipe"][np.isin(result.timeline["core"], view.cores)])}
-    pipes = [p for p in LANES if p in present] or [Pipe.S]
-    group = len(pipes) * PITCH + BAND * (Pipe.V in pipes) + _GROUP_GAP
-    groups = [core_lanes(view, c, pipes, _GROUP_GAP / 2 + i * group) for i, c in enumerate(view.cores)]
-    with_flags = max(len(g.flags) for g in groups) <= _MAX_FLAGS
-    handles = _handles(groups, pipes, with_flags)
-    columns = legend_columns(handles, WIDTH - 0.5)
-    notes = _notes(view, groups, with_flags)
-    foot = AXIS + (-(-len(handles) // columns) + len(notes)) * LINE + 0.15
-    height = len(groups) * group
-    if height > _MAX_HEIGHT:
-        raise ValueError(f"{len(groups)} cores do not fit one picture, choose fewer")
-    figure = Figure((WIDTH, TOP + height + foot), dpi=DPI)
-    axes = add_axes(figure, LEFT, foot, CHART, height)
-    axes.set_xlim(view.first, view.last)
-    axes.set_ylim(height, 0)
-    for lanes in groups:
-        _draw_core(axes, view, lanes, with_flags)
-    _finish(figure, axes, view, groups)
-    legend(figure, handles, 0.3, foot - AXIS, columns)
-    for i, note in enumerate(reversed(notes)):
-        figure.text(0.3 / WIDTH, (0.1 + i * LINE) / figure.get_figheight(), note, size=SMALL, color=SOFT)
-    return figure
-
-
-def _finish(figure: Figure, axes: Axes, view: View, groups: Sequence[CoreLanes]) -> None:
-    cycle_axes(axes, view.result)
-    axes.set_xlabel("cycles", size=SMALL, labelpad=2)
-    lanes = [lane for g in groups for lane in g.lanes]
-    axes.set_yticks([lane.y for lane in lanes], [_lane_name(lane.pipe) for lane in lanes], size=TEXT)
-    axes.tick_params(axis="y", length=0, pad=5)
-    for side in ("left", "right"):
-        axes.spines[side].set_visible(False)
+def _of_view(view: View) -> Picture:
+    """Lanes over one stretch of time."""
+    panel = _panel(view)
+    entries, notes = _entries([panel]), _notes([panel])
+    foot = AXIS + (legend_rows(entries, WIDTH - 0.5) + len(notes)) * LINE + 0.15
+    picture = Picture(WIDTH, TOP + panel.height + foot)
+    _draw_panel(picture, panel, TOP)
     facts = [f"bottleneck {view.result.bottleneck}", _cores_text(view)]
     if not view.whole:
         facts.append(f"cycles {view.first:,} to {view.last:,}")
-    heading(figure, view.result, "timeline", facts)
+    heading(picture, view.result, "timeline", facts)
+    _draw_foot(picture, entries, notes, TOP + panel.height + AXIS)
+    return picture
+
+
+def _in_parts(result: RunResult) -> Picture:
+    """An overview, and below it the lanes of core 0 in some parts."""
+    parts, there = to_draw(result, 0), [] if result.timeline.is_whole else kept(result, 0)
+    panels = [_part_panel(result, part) for part in parts[:MOST]]
+    entries = overview_entries(result, parts, there) + _entries(panels)
+    high = overview_height(result)
+    chart = Chart(Picture(WIDTH, 0), LEFT, TOP, CHART, high, 0, max(1, result.makespan_cycles))
+    notes = draw_overview(chart, result, parts[:MOST], there) + _notes(panels) + left_out(parts)
+    below = TOP + high + AXIS + sum(panel.height + _PART_HEAD + AXIS for panel in panels)
+    picture = Picture(WIDTH, below + (legend_rows(entries, WIDTH - 0.5) + len(notes)) * LINE + 0.15)
+    picture.layers.update(chart.picture.layers)
+    top = TOP + high + AXIS
+    for panel in panels:
+        _draw_panel(picture, panel, top + _PART_HEAD)
+        top += _PART_HEAD + panel.height + AXIS
+    heading(picture, result, "timeline", [f"bottleneck {result.bottleneck}", _rows_text(result)])
+    _draw_foot(picture, entries, notes, below)
+    return picture
+
+
+def _rows_text(result: RunResult) -> str:
+    timeline = result.timeline
+    if timeline.is_whole:
+        return f"{timeline.row_count:,} rows"
+    return f"{len(timeline):,} of {timeline.row_count:,} rows kept"
+
+
+def _part_panel(result: RunResult, part: Part) -> _Panel:
+    title = f"core 0, {part.name}: cycles {part.first:,} to {part.last:,}"
+    return _panel(view_of(result, (0,), part.first, part.last), title)
+
+
+def _panel(view: View, title: str = "") -> _Panel:
+    timeline = view.result.timeline
+    present = {int(p) for p in np.unique(timeline["pipe"][np.isin(timeline["core"], view.cores)])}
+    pipes = [p for p in LANES if p in present] or [Pipe.S]
+    group = len(pipes) * PITCH + BAND * (Pipe.V in pipes) + _GROUP_GAP
+    height = len(view.cores) * group
+    if height > _MAX_HEIGHT:
+        raise ValueError(f"{len(view.cores)} cores do not fit one picture, choose fewer")
+    groups = tuple(core_lanes(view, c, pipes, _GROUP_GAP / 2 + i * group) for i, c in enumerate(view.cores))
+    return _Panel(view, groups, tuple(pipes), height, title)
 
 
 def _lane_name(pipe: Pipe) -> str:
@@ -154,91 +173,107 @@ def _cores_text(view: View) -> str:
     return f"{'cores' if len(view.cores) > 1 else 'core'} {names} of {total}"
 
 
-def _notes(view: View, groups: Sequence[CoreLanes], with_flags: bool) -> list[str]:
+def _notes(panels: Sequence[_Panel]) -> list[str]:
     notes = []
-    if not with_flags:
-        count = sum(len(g.flags) for g in groups)
+    unread = [panel for panel in panels if not panel.with_flags]
+    if unread:
+        count = sum(len(g.flags) for panel in unread for g in panel.groups)
         why = f"more than {_MAX_FLAGS} of a core cannot be read, choose a shorter range of cycles"
         notes.append(f"{count} flags are not drawn: {why}")
-    if not view.whole:
+    if not all(panel.view.whole for panel in panels):
         notes.append("busy shares are those of the whole run")
+    if any(not panel.title and not panel.view.result.timeline.is_whole for panel in panels):
+        notes.append("not all rows of the run were kept: only those are drawn")
     return notes
 
 
-def _handles(groups: Sequence[CoreLanes], pipes: Sequence[Pipe], with_flags: bool) -> list[Artist]:
+def _entries(panels: Sequence[_Panel]) -> list[Entry]:
     """Legend entries of what is in the picture."""
-    lanes = [lane for g in groups for lane in g.lanes]
-    handles: list[Artist] = [Patch(facecolor=COLOURS[p], label=f"{_lane_name(p)} busy") for p in pipes]
+    lanes = [lane for panel in panels for g in panel.groups for lane in g.lanes]
+    pipes = [pipe for pipe in LANES if pipe in {lane.pipe for lane in lanes}]
+    entries = [Entry(f"{_lane_name(p)} busy", Look(fill=COLOURS[p])) for p in pipes]
     if any(lane.dispatches for lane in lanes):
-        handles.append(Patch(facecolor=_DISPATCHES, label="SCALAR dispatches to other pipes"))
+        entries.append(Entry("SCALAR dispatches to other pipes", Look(fill=_DISPATCHES)))
     if any(b.end > b.occupied for lane in lanes for b in lane.bars):
-        handles.append(Patch(facecolor=lighter("#777777", 0.55), label="lighter: drain, last results being written"))
+        entries.append(Entry("lighter: drain, last results being written", Look(fill=lighter("#777777", 0.55))))
     if any(b.stretch for lane in lanes for b in lane.bars):
-        handles.append(Patch(**_STRETCHED, label="transfer time lost to other cores"))
+        entries.append(Entry("transfer time lost to other cores", _STRETCHED))
     causes = {h.cause for lane in lanes for h in lane.holds}
-    handles += [Patch(**_held(c), label=f"waits: {_cause_name(c)}") for c in _HATCHES if c in causes]
-    if any(g.steps for g in groups):
-        handles.append(Patch(facecolor=_STEP_COLOURS[0], edgecolor="white", label="marked step on V"))
-    if with_flags and any(g.flags for g in groups):
-        line = Line2D([], [], color=INK, linewidth=0.8, marker=">", markersize=4, label="flag: SET_FLAG to WAIT_FLAG")
-        handles.append(line)
-    return handles
+    entries += [Entry(f"waits: {_cause_name(c)}", _held(c)) for c in _HATCHES if c in causes]
+    if any(g.steps for panel in panels for g in panel.groups):
+        entries.append(Entry("marked step on V", Look(fill=_STEP_COLOURS[0])))
+    if any(panel.with_flags and g.flags for panel in panels for g in panel.groups):
+        entries.append(Entry("flag: SET_FLAG to WAIT_FLAG", None))
+    return entries
 
 
 def _cause_name(cause: Wait) -> str:
     return "dispatch by SCALAR" if cause is Wait.DISPATCH else cause.words
 
 
-def _held(cause: Wait) -> dict[str, Any]:
-    ground = "none" if cause is Wait.BARRIER else "#f0f0f0"
-    return {"facecolor": ground, "edgecolor": _HATCH_INK, "hatch": _HATCHES[cause], "linewidth": 0}
+def _held(cause: Wait) -> Look:
+    return Look(fill="" if cause is Wait.BARRIER else "#f0f0f0", hatch=_HATCHES[cause])
 
 
-def _draw_core(axes: Axes, view: View, lanes: CoreLanes, with_flags: bool) -> None:
+def _draw_foot(picture: Picture, entries: Sequence[Entry], notes: Sequence[str], top: float) -> None:
+    legend(picture, entries, 0.3, top, WIDTH - 0.5)
+    for i, note in enumerate(reversed(notes)):
+        picture.add(Text(0.3, picture.height - 0.15 - i * LINE, note, SMALL, SOFT, side="left"), WORDS)
+
+
+def _draw_panel(picture: Picture, panel: _Panel, top: float) -> None:
+    view = panel.view
+    chart = Chart(picture, LEFT, top, CHART, panel.height, view.first, view.last)
+    time_axis(chart, view.result.device.clock_mhz)
+    cycle_axis(chart)
+    chart.frame()
+    if panel.title:
+        picture.add(Text(0.15, top - 0.3, panel.title, TEXT, INK, bold=True, side="left"), WORDS)
+    for lanes in panel.groups:
+        _draw_core(chart, view, lanes, panel.with_flags)
+
+
+def _draw_core(chart: Chart, view: View, lanes: CoreLanes, with_flags: bool) -> None:
     for lane in lanes.lanes:
-        _draw_lane(axes, view, lane)
-    _draw_steps(axes, view, lanes)
+        _draw_lane(chart, view, lane)
+    _draw_steps(chart, view, lanes)
     if with_flags:
         heights = {lane.pipe: lane.y for lane in lanes.lanes}
         for flag in lanes.flags:
-            _draw_flag(axes, flag, heights)
+            _draw_flag(chart, flag, heights)
     middle = (lanes.lanes[0].y + lanes.lanes[-1].y) / 2
-    left = (0.15 - LEFT) / CHART
-    axes.text(
-        left, middle, f"core {lanes.core}", size=TEXT, weight="bold", va="center", transform=axes.get_yaxis_transform()
-    )
+    name = Text(0.15, chart.top + middle, f"core {lanes.core}", TEXT, "#000000", bold=True, side="left")
+    chart.picture.add(name, WORDS)
 
 
-def _draw_lane(axes: Axes, view: View, lane: Lane) -> None:
+def _draw_lane(chart: Chart, view: View, lane: Lane) -> None:
     top, colour = lane.y - _BAR / 2, COLOURS[lane.pipe]
-    axes.axhspan(top, top + _BAR, facecolor=_PALE, zorder=0)
+    chart.spans([(view.first, view.last)], top, _BAR, Look(fill=PALE), GROUND)
     for cause in _HATCHES:
-        spans = [(h.start, h.end) for h in lane.holds if h.cause is cause]
-        _spans(axes, spans, top, _BAR, zorder=2, **_held(cause))
-    _spans(axes, lane.dispatches, top, _BAR, zorder=1, facecolor=_DISPATCHES, linewidth=0)
-    drains = [(b.occupied, b.end) for b in lane.bars]
-    _spans(axes, drains, top, _BAR, zorder=1, facecolor=lighter(colour, 0.55), linewidth=0)
+        chart.spans([(h.start, h.end) for h in lane.holds if h.cause is cause], top, _BAR, _held(cause))
+    chart.spans(lane.dispatches, top, _BAR, Look(fill=_DISPATCHES), LOW)
+    chart.spans([(b.occupied, b.end) for b in lane.bars], top, _BAR, Look(fill=lighter(colour, 0.55)), LOW)
     wide = [(b.start, b.occupied) for b in lane.bars if view.width(b.start, b.occupied) >= EDGED]
     narrow = [(b.start, b.occupied) for b in lane.bars if view.width(b.start, b.occupied) < EDGED]
-    _spans(axes, narrow, top, _BAR, zorder=3, facecolor=colour, linewidth=0)
-    _spans(axes, wide, top, _BAR, zorder=3, facecolor=colour, edgecolor="white", linewidth=0.5)
+    chart.spans(narrow, top, _BAR, Look(fill=colour), HIGH)
+    chart.spans(wide, top, _BAR, Look(colour, WHITE), HIGH)
     lost = [(b.end - b.stretch, b.end) for b in lane.bars if b.stretch]
-    _spans(axes, lost, top + _BAR - _STRIP, _STRIP, zorder=4, **_STRETCHED)
-    _draw_lane_texts(axes, view, lane)
+    chart.spans(lost, top + _BAR - _STRIP, _STRIP, _STRETCHED, STRIP)
+    _draw_lane_texts(chart, view, lane)
 
 
-def _draw_lane_texts(axes: Axes, view: View, lane: Lane) -> None:
+def _draw_lane_texts(chart: Chart, view: View, lane: Lane) -> None:
     for bar in lane.bars:
         strip = _STRIP if bar.stretch else 0.0
         text = fitting(bar.labels, view.width(bar.start, bar.occupied), _BAR - strip)
-        say(axes, view.middle(bar.start, bar.occupied), lane.y - strip / 2, text, COLOURS[lane.pipe])
+        chart.say(view.middle(bar.start, bar.occupied), lane.y - strip / 2, text, COLOURS[lane.pipe])
     for hold in lane.holds:
-        text = fitting(_hold_labels(hold), view.width(hold.start, hold.end) - 0.06, _BAR)
-        say(axes, view.middle(hold.start, hold.end), lane.y, text, "white")
-    axes.text(
-        1.01, lane.y, f"{lane.busy_share:.0%} busy", size=SMALL, color=SOFT, va="center",
-        transform=axes.get_yaxis_transform(),
-    )  # fmt: skip
+        middle = view.middle(hold.start, hold.end)
+        if not any(bar.start <= middle < bar.occupied for bar in lane.bars):
+            text = fitting(_hold_labels(hold), view.width(hold.start, hold.end) - 0.06, _BAR)
+            chart.say(middle, lane.y, text, WHITE)
+    chart.name(lane.y, _lane_name(lane.pipe))
+    chart.beside(lane.y, f"{lane.busy_share:.0%} busy")
 
 
 def _hold_labels(hold: Hold) -> tuple[str, ...]:
@@ -249,25 +284,17 @@ def _hold_labels(hold: Hold) -> tuple[str, ...]:
     return (f"{cause}: {hold.what}", f"{cause}:\n{hold.what}", *bare) if hold.what else bare
 
 
-def _spans(axes: Axes, spans: Sequence[tuple[int, int]], top: float, height: float, **look: Any) -> None:
-    """Rectangles of one look and height."""
-    boxes = [[(a, top), (b, top), (b, top + height), (a, top + height)] for a, b in spans if b > a]
-    if boxes:
-        axes.add_collection(PolyCollection(boxes, **look), autolim=False)
-
-
-def _draw_steps(axes: Axes, view: View, lanes: CoreLanes) -> None:
+def _draw_steps(chart: Chart, view: View, lanes: CoreLanes) -> None:
     top = lanes.band_y - BAND / 2 + 0.02
     for index, colour in enumerate(_STEP_COLOURS):
         spans = [(s.start, s.end) for s in lanes.steps[index::2]]
-        _spans(axes, spans, top, BAND - 0.03, zorder=1, facecolor=colour, linewidth=0)
+        chart.spans(spans, top, BAND - 0.03, Look(fill=colour), LOW)
     for index, step in enumerate(lanes.steps):
         text = fitting(step.labels, view.width(step.start, step.end), BAND)
-        say(axes, view.middle(step.start, step.end), lanes.band_y, text, _STEP_COLOURS[index % 2])
+        chart.say(view.middle(step.start, step.end), lanes.band_y, text, _STEP_COLOURS[index % 2])
 
 
-def _draw_flag(axes: Axes, flag: Flag, heights: dict[Pipe, float]) -> None:
+def _draw_flag(chart: Chart, flag: Flag, heights: dict[Pipe, float]) -> None:
     down = _BAR * (0.3 if heights[flag.target] > heights[flag.source] else -0.3)
-    arrow = {"arrowstyle": "-|>", "color": INK, "linewidth": 0.8, "mutation_scale": 7, "shrinkA": 0, "shrinkB": 0}
-    tip, tail = (flag.taken, heights[flag.target] - down), (flag.raised, heights[flag.source] + down)
-    axes.annotate("", tip, tail, arrowprops=arrow, zorder=5)
+    tail = (chart.x(flag.raised), chart.top + heights[flag.source] + down)
+    arrow(chart.picture, tail, (chart.x(flag.taken), chart.top + heights[flag.target] - down))

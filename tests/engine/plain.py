@@ -5,12 +5,14 @@ share of that one cycle. It was first written from the contract's text alone; wh
 brought in line with the reference, and "Choice:" marks the place.
 """
 
-from collections import OrderedDict
-from dataclasses import dataclass, field
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ascendsim.engine.base import TIMELINE_COLUMNS, UNITS_PER_BYTE, Kind, L2Info, ScheduleInput, Timeline, Wait
+from ascendsim.engine.totals import whole_timeline
 from ascendsim.errors import Deadlock
 from ascendsim.terms import Pipe
 
@@ -30,8 +32,10 @@ class Row:
     pipe: Pipe
     given: dict[str, int]
     gm_base: int
+    flag: tuple[int, int]  # number, and 0 or one more than the cross-core mode
     cold: bool = False
     taken_after: "Row | None" = None  # the row before it in the core's order
+    stuck_cycles: int = 0  # S waited for room in the queue
     dispatched: int | None = None
     start: int | None = None
     complete: bool = False
@@ -72,7 +76,8 @@ class Core:
     dispatch_end: int = 0
     taken: Row | None = None  # the last row it took
     pipes: dict[Pipe, PipeState] = field(default_factory=lambda: {p: PipeState() for p in Pipe if p != Pipe.ALL})
-    raised_by: dict[int, list[Row]] = field(default_factory=dict)
+    raised_by: dict[tuple[int, int], list[Row]] = field(default_factory=dict)  # of its own and cross-core flags
+    cross_sets: dict[tuple[int, int], list[Row]] = field(default_factory=dict)  # its sets of cross-core flags, all
 
 
 class L2:
@@ -115,6 +120,12 @@ class Scheduler:
         self.cores = [Core([r for r in self.rows if r.core == c]) for c in range(program.core_count)]
         self.links: list[list[Row]] = [[] for _ in program.links]
         self.l2 = L2(program.l2)
+        self.groups = [
+            (number, setters, waiters)
+            for number, mode in enumerate(program.cross_modes, start=1)
+            for setters, waiters in zip(mode.setters, mode.waiters, strict=True)
+        ]
+        self.rises: Counter[tuple[tuple[int, int], tuple[int, ...]]] = Counter()  # of a cross-core flag and a group
         self.now = 0
         self.last_move = 0
 
@@ -125,9 +136,11 @@ class Scheduler:
                 self.last_move = self.now
             if all(row.complete for row in self.rows):
                 return
-            if not any(core.dispatching for core in self.cores) and not any(map(self.ticks, self.rows)):
+            coming = any(core.dispatching for core in self.cores) or any(self.next_rises())
+            if not coming and not any(map(self.ticks, self.rows)):
                 raise Deadlock(self.deadlock_text(), self.last_move)
             self.move_bytes()
+            self.count_stuck_scalar_units()
             self.now += 1
 
     # --- Completions
@@ -149,7 +162,27 @@ class Scheduler:
                         row.complete = True
                         pipe.incomplete.remove(row)
                         moved = True
+        self.raise_cross_core_flags()
         return moved
+
+    def raise_cross_core_flags(self) -> None:
+        while due := [rise for rise in self.next_rises() if rise[0] <= self.now]:
+            for _, flag, setters, waiters, releaser in due:
+                self.rises[flag, setters] += 1
+                for waiter in waiters:
+                    self.cores[waiter].raised_by.setdefault(flag, []).append(releaser)
+
+    def next_rises(self) -> Iterator[tuple[int, tuple[int, int], tuple[int, ...], tuple[int, ...], Row]]:
+        """(cycle, flag, setters, waiters, last set) of the next rise of each flag that all its setters have set."""
+        for flag in sorted({flag for core in self.cores for flag in core.cross_sets}):
+            for mode, setters, waiters in self.groups:
+                sets = [self.cores[setter].cross_sets.get(flag, []) for setter in setters]
+                turn = self.rises[flag, setters]
+                if mode == flag[1] and all(len(of_one) > turn for of_one in sets):
+                    rows = [of_one[turn] for of_one in sets]
+                    last = max(row.end for row in rows)
+                    releaser = min((row for row in rows if row.end == last), key=lambda r: (r.core, r.pipe))
+                    yield last + self.program.cross_cycles, flag, setters, waiters, releaser
 
     def leave_links(self) -> bool:
         left = []
@@ -186,7 +219,8 @@ class Scheduler:
             if not self.occupancy_is_over(row) or pipe.incomplete[0] is not row:
                 return False
             row.end = self.now
-            core.raised_by.setdefault(row.given["flag"], []).append(row)
+            up = core.cross_sets if row.given["cross"] else core.raised_by
+            up.setdefault(row.flag, []).append(row)
             return True
         return row.end is not None and row.end <= self.now
 
@@ -249,10 +283,12 @@ class Scheduler:
     def try_to_pass(self, core: Core, name: Pipe, pipe: PipeState, row: Row) -> bool:
         """Let a WAIT_FLAG or BARRIER go on if what it waits for is there."""
         if row.kind == Kind.WAIT_FLAG:
-            if not core.raised_by.get(row.given["flag"]):
+            if not core.raised_by.get(row.flag):
                 return False
-            releaser = core.raised_by[row.given["flag"]].pop(0)
+            releaser = core.raised_by[row.flag].pop(0)
             cause = Wait.BUFFER if row.given["buffer_wait"] else Wait.FLAG
+            if row.given["cross"]:
+                cause = Wait.CROSS_CORE
         else:
             pipes = list(core.pipes.values()) if name == Pipe.S else [pipe]
             if name == Pipe.S and any(p.queue for p in pipes):
@@ -298,6 +334,11 @@ class Scheduler:
             for row in sharing:
                 row.units_left -= min(row.cap_units, info.capacity_units // len(sharing))
 
+    def count_stuck_scalar_units(self) -> None:
+        for core in self.cores:
+            if core.rows and core.dispatching is None and core.pipes[Pipe.S].working is None:
+                core.rows[0].stuck_cycles += 1
+
     def ticks(self, row: Row) -> bool:
         """Whether a row will do something by itself as time passes."""
         if row.kind == Kind.SET_FLAG:  # later it only waits for rows before it
@@ -308,9 +349,8 @@ class Scheduler:
 
     def timeline(self) -> Timeline:
         field_of = {name: name for name in TIMELINE_COLUMNS} | {"row": "index"}
-        return Timeline(
-            {name: np.array([getattr(r, field_of[name]) for r in self.rows], np.int64) for name in TIMELINE_COLUMNS}
-        )
+        columns = {n: np.array([getattr(r, field_of[n]) for r in self.rows], np.int64) for n in TIMELINE_COLUMNS}
+        return replace(whole_timeline(self.program, columns), columns=columns)
 
     def deadlock_text(self) -> str:
         lines = [f"deadlock at cycle {self.last_move}: {sum(row.end is None for row in self.rows)} of {len(self.rows)}"]
@@ -323,7 +363,7 @@ class Scheduler:
         return "\n".join(lines)
 
     def what(self, row: Row) -> str:
-        return self.program.flag_text(row.given["flag"]) if row.kind == Kind.WAIT_FLAG else "a barrier"
+        return self.program.flag_text(*row.flag) if row.kind == Kind.WAIT_FLAG else "a barrier"
 
 
 def explain_start(before: Row | None, row: Row) -> None:
@@ -347,7 +387,8 @@ def program_rows(program: ScheduleInput) -> list[Row]:
         for index in range(len(program.templates[template])):
             given = {name: int(column[index]) for name, column in columns.items()}
             base = int(program.slot_base_bytes[program.call_slot_start[call] + given["slot"]])
-            rows.append(Row(len(rows), index, int(core), call, Kind(given["kind"]), Pipe(given["pipe"]), given, base))
+            kind, pipe, flag = Kind(given["kind"]), Pipe(given["pipe"]), (given["flag"], given["cross"])
+            rows.append(Row(len(rows), index, int(core), call, kind, pipe, given, base, flag))
     return rows
 
 

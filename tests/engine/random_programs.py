@@ -1,4 +1,9 @@
-"""Random legal programs for the engines: every flag is raised before its wait in program order, and never twice."""
+"""Random legal programs for the engines, none of which can hang.
+
+Steps are drawn one after another for all cores, and the rows of a step need nothing from later steps: a wait comes in a
+later step than its set, or in the same one. There it may come first, if no more rows of its pipe than its queue takes
+come between the two, so that S gets to the set. Flags count, so a set may come again before the wait of the one before.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -14,15 +19,18 @@ from small_programs import (
     load,
     program,
     s,
+    set_cross,
     set_flag,
     store,
+    wait_cross,
     wait_flag,
 )
 
-from ascendsim.engine.base import UNITS_PER_BYTE, L2Info, ScheduleInput
+from ascendsim.engine.base import UNITS_PER_BYTE, CrossMode, L2Info, ScheduleInput
 from ascendsim.terms import HardEvent, Pipe
 
 PIPES = (Pipe.V, Pipe.MTE2, Pipe.MTE3)
+FLAG_PIPES = tuple(pipe for pipe in Pipe if pipe != Pipe.ALL)
 TILE_ID = EVENT_IDS - 1
 BRIEF = st.integers(0, 2)
 SET = st.integers(1, 2)
@@ -44,13 +52,28 @@ BOXES = [
 """Offset, rows, bytes of a row, pitch. Few, so that they come again; three segments from either base."""
 
 
+CROSS_IDS = 3
+CrossFlag = tuple[int, int]
+"""Number of the mode, and id."""
+
+
 @dataclass
 class Script:
-    """One core's flags while its rows are being drawn: ids used up since the last PIPE_ALL barrier, and open waits."""
+    """One core while its rows are being drawn.
+
+    Attributes:
+        used: flag ids used up since the last PIPE_ALL barrier.
+        waits: open waits for its own flags.
+        cross_sets, cross_waits: how many it has.
+        rows: rows that are in no call yet.
+    """
 
     used: Counter[HardEvent] = field(default_factory=Counter)
     waits: list[Fields] = field(default_factory=list)
     tiles: int = 0
+    cross_sets: Counter[CrossFlag] = field(default_factory=Counter)
+    cross_waits: Counter[CrossFlag] = field(default_factory=Counter)
+    rows: list[Fields] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -67,6 +90,51 @@ class Shape:
     plain_startup: bool = False
     minimum: bool = True
     l2_modes: tuple[str, ...] = ("model", "model", "hit", "miss")
+
+
+@dataclass
+class Chip:
+    """All cores, their modes of cross-core flags, and the pipes that set a cross-core flag and wait for it."""
+
+    shape: Shape
+    depth: int
+    modes: tuple[CrossMode, ...]
+    scripts: list[Script]
+    pipes: dict[tuple[CrossFlag, int], tuple[Pipe, Pipe]] = field(default_factory=dict)
+
+    def pipes_of(self, draw, flag: CrossFlag, core: int) -> tuple[Pipe, Pipe]:
+        """The pipe on which a core sets a flag, and the one on which it waits."""
+        if (flag, core) not in self.pipes:
+            self.pipes[flag, core] = draw(st.sampled_from(FLAG_PIPES)), draw(st.sampled_from(FLAG_PIPES))
+        return self.pipes[flag, core]
+
+    def rises(self, flag: CrossFlag, setters: tuple[int, ...]) -> int:
+        """How often all of them have set a flag by now."""
+        return min(self.scripts[core].cross_sets[flag] for core in setters)
+
+    def open_cross_waits(self, core: int) -> list[CrossFlag]:
+        """Cross-core flags that have risen for a core more often than it has waited for them, each that many times."""
+        flags = ((mode, flag) for mode in range(len(self.modes)) for flag in range(CROSS_IDS))
+        return [
+            flag
+            for flag in flags
+            for setters, waiters in zip(self.modes[flag[0]].setters, self.modes[flag[0]].waiters, strict=True)
+            if core in waiters
+            for _ in range(self.rises(flag, setters) - self.scripts[core].cross_waits[flag])
+        ]
+
+
+def cross_modes(cores: int) -> tuple[CrossMode, ...]:
+    """All for all; each for the next; and the first for all others and back."""
+    everyone = tuple(range(cores))
+    following = tuple(((core + 1) % cores,) for core in everyone)
+    modes = [CrossMode("all", (everyone,), (everyone,)), CrossMode("next", tuple((c,) for c in everyone), following)]
+    if cores > 1:
+        modes += [
+            CrossMode("from the first", ((0,),), (everyone[1:],)),
+            CrossMode("to the first", (everyone[1:],), ((0,),)),
+        ]
+    return tuple(modes)
 
 
 def transfers(draw, pipe: Pipe, shape: Shape) -> Fields:
@@ -104,8 +172,9 @@ def execs(draw, pipe: Pipe, shape: Shape) -> Fields:
     )
 
 
-def tile(draw, script: Script, shape: Shape) -> list[Fields]:
+def tile(draw, chip: Chip, core: int) -> list[Fields]:
     """Load, compute, store with one buffer each way: the flags of a real loop, used again in every turn."""
+    script, shape = chip.scripts[core], chip.shape
     script.tiles += 1
     free_in = [wait_flag(HardEvent.V_MTE2, TILE_ID, buffer=True)] if script.tiles > 1 else []
     free_out = [wait_flag(HardEvent.MTE3_V, TILE_ID, buffer=True)] if script.tiles > 1 else []
@@ -124,62 +193,157 @@ def tile(draw, script: Script, shape: Shape) -> list[Fields]:
     ]
 
 
-def set_one(draw, script: Script) -> list[Fields]:
-    """A SET_FLAG with an id that is free; its wait comes later."""
-    event = draw(st.sampled_from(HardEvent))
-    event_id = script.used[event]
-    if event_id == TILE_ID:
-        return []
-    script.used[event] += 1
+def filler(draw, pipe: Pipe, shape: Shape) -> Fields:
+    """A row that needs no other pipe."""
+    if pipe == Pipe.S:
+        return s(draw(st.sampled_from([0, 1, 7, 40])))
+    if draw(st.integers(0, 4)) == 0:
+        return barrier(pipe, draw(BRIEF))
+    return (transfers if pipe in {Pipe.MTE2, Pipe.MTE3} else execs)(draw, pipe, shape)
+
+
+def set_one(draw, chip: Chip, core: int) -> list[Fields]:
+    """A SET_FLAG whose wait comes later. Its id is free, or now and then one that is set and waits, too."""
+    script = chip.scripts[core]
+    if script.waits and draw(st.sampled_from([True, False])):
+        flag = draw(st.sampled_from(script.waits))["flag"]
+        event, event_id = HardEvent(flag // EVENT_IDS), flag % EVENT_IDS
+    else:
+        event = draw(st.sampled_from(HardEvent))
+        event_id = script.used[event]
+        if event_id == TILE_ID:
+            return []
+        script.used[event] += 1
     script.waits.append(wait_flag(event, event_id, draw(BRIEF), buffer=draw(st.booleans())))
     return [set_flag(event, event_id, draw(SET))]
 
 
-def wait_one(draw, script: Script) -> list[Fields]:
+def wait_one(draw, chip: Chip, core: int) -> list[Fields]:
     """One of the waits that are open."""
-    return [script.waits.pop(draw(st.integers(0, len(script.waits) - 1)))] if script.waits else []
+    waits = chip.scripts[core].waits
+    return [waits.pop(draw(st.integers(0, len(waits) - 1)))] if waits else []
 
 
-def barrier_all(draw, script: Script) -> list[Fields]:
+def wait_before_set(draw, chip: Chip, core: int) -> list[Fields]:
+    """A wait that holds its pipe until S gets to the set, which comes later in program order."""
+    event = draw(st.sampled_from([e for e in HardEvent if e.dst not in {Pipe.S, e.src}]))
+    event_id = chip.scripts[core].used[event]
+    if event_id == TILE_ID:
+        return []
+    chip.scripts[core].used[event] += 1
+    wait = wait_flag(event, event_id, draw(BRIEF), buffer=draw(st.booleans()))
+    return [*held(draw, chip, wait), set_flag(event, event_id, draw(SET))]
+
+
+def held(draw, chip: Chip, wait: Fields) -> list[Fields]:
+    """A wait, and rows that S can dispatch while it holds its pipe."""
+    rows = [wait]
+    room = chip.depth
+    for pipe in draw(st.lists(st.sampled_from([wait["pipe"], *PIPES, Pipe.S]), max_size=chip.depth + 3)):
+        if pipe != wait["pipe"] or room:
+            rows.append(filler(draw, pipe, chip.shape))
+            room -= pipe == wait["pipe"]
+    return rows
+
+
+def cross_flag(draw, chip: Chip) -> CrossFlag:
+    return draw(st.integers(0, len(chip.modes) - 1)), draw(st.integers(0, CROSS_IDS - 1))
+
+
+def cross_set(draw, chip: Chip, core: int) -> list[Fields]:
+    """One set of a cross-core flag; the others of the group may come, or never come. It may be in no group."""
+    flag = cross_flag(draw, chip)
+    chip.scripts[core].cross_sets[flag] += 1
+    return [set_cross(chip.pipes_of(draw, flag, core)[0], *flag, draw(SET))]
+
+
+def cross_wait(draw, chip: Chip, core: int) -> list[Fields]:
+    """A wait for a cross-core flag that has risen."""
+    flags = chip.open_cross_waits(core)
+    return [wait_of(draw, chip, core, draw(st.sampled_from(flags)))] if flags else []
+
+
+def wait_of(draw, chip: Chip, core: int, flag: CrossFlag) -> Fields:
+    chip.scripts[core].cross_waits[flag] += 1
+    return wait_cross(chip.pipes_of(draw, flag, core)[1], *flag, draw(BRIEF))
+
+
+def sync(draw, chip: Chip, _core: int) -> list[Fields]:
+    """All sets that a group needs to raise a flag once more. Cores that set and wait may wait first."""
+    flag = cross_flag(draw, chip)
+    mode = chip.modes[flag[0]]
+    setters, waiters = draw(st.sampled_from(list(zip(mode.setters, mode.waiters, strict=True))))
+    turns = max(1, *(chip.scripts[core].cross_sets[flag] + draw(st.integers(0, 1)) for core in setters))
+    for core in setters:
+        script = chip.scripts[core]
+        set_pipe, wait_pipe = chip.pipes_of(draw, flag, core)
+        can_wait = core in waiters and wait_pipe not in {Pipe.S, set_pipe} and script.cross_waits[flag] < turns
+        if can_wait and draw(st.booleans()):
+            script.rows += held(draw, chip, wait_of(draw, chip, core, flag))
+        script.rows += [set_cross(set_pipe, *flag, draw(SET)) for _ in range(turns - script.cross_sets[flag])]
+        script.cross_sets[flag] = turns
+    for core in waiters:
+        if flag in chip.open_cross_waits(core) and draw(st.booleans()):
+            chip.scripts[core].rows.append(wait_of(draw, chip, core, flag))
+    return []
+
+
+def barrier_all(draw, chip: Chip, core: int) -> list[Fields]:
     """All open waits and a PIPE_ALL barrier, after which every flag id may be used again."""
+    script = chip.scripts[core]
     rows = [*script.waits, barrier(Pipe.S, draw(BRIEF))]
     script.waits.clear()
     script.used.clear()
     return rows
 
 
+def work(draw, chip: Chip, _core: int) -> list[Fields]:
+    pipe = draw(st.sampled_from([Pipe.V, Pipe.V, Pipe.V, Pipe.M, Pipe.FIX]))
+    return [execs(draw, pipe, chip.shape) for _ in range(draw(st.integers(1, 3)))]
+
+
 STEPS = {
-    "exec": lambda draw, _, shape: [execs(draw, Pipe.V, shape) for _ in range(draw(st.integers(1, 3)))],
-    "load": lambda draw, _, shape: [transfers(draw, Pipe.MTE2, shape)],
-    "store": lambda draw, _, shape: [transfers(draw, Pipe.MTE3, shape)],
-    "scalar": lambda draw, *_: [s(draw(st.sampled_from([0, 1, 7, 40])))],
-    "set": lambda draw, script, _: set_one(draw, script),
-    "wait": lambda draw, script, _: wait_one(draw, script),
+    "exec": work,
+    "load": lambda draw, chip, _: [transfers(draw, Pipe.MTE2, chip.shape)],
+    "store": lambda draw, chip, _: [transfers(draw, Pipe.MTE3, chip.shape)],
+    "scalar": lambda draw, chip, _: [filler(draw, Pipe.S, chip.shape)],
+    "set": set_one,
+    "wait": wait_one,
+    "wait before set": wait_before_set,
+    "cross set": cross_set,
+    "cross wait": cross_wait,
+    "sync": sync,
     "barrier": lambda draw, *_: [barrier(draw(st.sampled_from(PIPES)), draw(BRIEF))],
-    "barrier_all": lambda draw, script, _: barrier_all(draw, script),
+    "barrier_all": barrier_all,
     "tile": tile,
 }
-LIKELY = [*STEPS, "set"]
+LIKELY = [*STEPS, "set", "sync"]
 
 
 @st.composite
 def programs(draw, shape: Shape) -> ScheduleInput:
     cores = draw(st.integers(1, shape.max_cores))
-    scripts = [Script() for _ in range(cores)]
+    chip = Chip(shape, draw(st.integers(1, 4)), cross_modes(cores), [Script() for _ in range(cores)])
     calls = []
     for _ in range(draw(st.integers(1, shape.max_calls))):
         core = draw(st.integers(0, cores - 1))
-        steps = draw(st.lists(st.sampled_from(LIKELY), min_size=1, max_size=shape.max_steps))
-        rows = [row for name in steps for row in STEPS[name](draw, scripts[core], shape)]
-        calls.append((core, rows))
-    calls += [(core, script.waits) for core, script in enumerate(scripts)]
+        script = chip.scripts[core]
+        for name in draw(st.lists(st.sampled_from(LIKELY), min_size=1, max_size=shape.max_steps)):
+            script.rows += STEPS[name](draw, chip, core)
+        calls.append((core, script.rows))
+        script.rows = []
+    for core, script in enumerate(chip.scripts):
+        open_waits = [wait_of(draw, chip, core, flag) for flag in chip.open_cross_waits(core)]
+        calls.append((core, [*script.rows, *script.waits, *open_waits]))
     mode = draw(st.sampled_from(shape.l2_modes))
     return program(
         *calls,
         cores=cores,
-        depth=draw(st.integers(1, 4)),
+        depth=chip.depth,
         dispatch=draw(st.sampled_from([0, 1, 1, 2])),
         capacity=CAPACITY,
         l2=L2Info(mode, SMALL_L2.bytes, SMALL_L2.line_bytes, SMALL_L2.segment_bytes),
         bases=BASES,
+        cross_modes=chip.modes,
+        cross_cycles=draw(st.integers(0, 5)),
     )

@@ -5,6 +5,7 @@ import numpy as np
 from ascendsim.engine.base import (
     SCHEDULE_COLUMNS,
     UNITS_PER_BYTE,
+    CrossMode,
     Kind,
     L2Info,
     LinkInfo,
@@ -16,6 +17,7 @@ from ascendsim.engine.base import (
 from ascendsim.terms import HardEvent, Pipe
 
 EVENT_IDS = 8
+QUEUES = tuple(pipe for pipe in Pipe if pipe not in {Pipe.S, Pipe.ALL})
 GM, L2_LINK = 0, 1
 MISS = L2Info("miss", 1 << 20, 64, 256)
 Fields = dict[str, int]
@@ -56,6 +58,14 @@ def wait_flag(event: HardEvent, event_id: int = 0, occupancy: int = 1, *, buffer
     }
 
 
+def set_cross(pipe: Pipe, mode: int, flag: int, occupancy: int = 1) -> Fields:
+    return {"kind": Kind.SET_FLAG, "pipe": pipe, "flag": flag, "occupancy": occupancy, "cross": mode + 1}
+
+
+def wait_cross(pipe: Pipe, mode: int, flag: int, occupancy: int = 1) -> Fields:
+    return {"kind": Kind.WAIT_FLAG, "pipe": pipe, "flag": flag, "occupancy": occupancy, "cross": mode + 1}
+
+
 def barrier(pipe: Pipe, occupancy: int = 0) -> Fields:
     return {"kind": Kind.BARRIER, "pipe": pipe, "occupancy": occupancy}
 
@@ -92,6 +102,8 @@ def program(
     capacity: tuple[float, ...] = (4, 4),
     l2: L2Info = MISS,
     bases: tuple[int, ...] = (0,),
+    cross_modes: tuple[CrossMode, ...] = (),
+    cross_cycles: int = 0,
 ) -> ScheduleInput:
     """Calls are (core, rows); capacities are bytes per cycle; every call has the same slots at `bases`."""
     templates = tuple(
@@ -105,11 +117,13 @@ def program(
         call_slot_start=np.zeros(len(calls), np.int64),
         slot_base_bytes=np.array(bases, np.int64),
         core_count=cores if cores is not None else 1 + max((core for core, _ in calls), default=0),
-        queue_depth=dict.fromkeys((Pipe.V, Pipe.MTE2, Pipe.MTE3), depth),
+        queue_depth=dict.fromkeys(QUEUES, depth),
         dispatch_cycles=dispatch,
         event_ids=EVENT_IDS,
         links=tuple(LinkInfo(f"link {i}", round(c * UNITS_PER_BYTE)) for i, c in enumerate(capacity)),
         l2=l2,
+        cross_modes=cross_modes,
+        cross_cycles=cross_cycles,
     )
 
 

@@ -48,7 +48,7 @@ def test_the_scalar_unit_is_stalled_while_a_queue_is_full():
     """Depth 1, so S stands before V's queue from cycle 2 to 11, 12 to 21; what else it does takes 4 cycles."""
     t = reference.schedule(program((0, [v(10), v(10), v(10), v(10), s(0)]), depth=1))
     assert t["dispatched"].tolist() == [1, 2, 12, 22, 22]
-    (use,) = (u for u in analysis.all_pipe_use(t, 1) if u.pipe is Pipe.S)
+    (use,) = (u for u in analysis.all_pipe_use(t) if u.pipe is Pipe.S)
     assert (use.busy_cycles, use.stalled_cycles, use.idle_cycles) == (4, 9 + 9, 41 - 4 - 18)
 
 

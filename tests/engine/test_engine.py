@@ -1,6 +1,6 @@
 """The engines against the contract in ascendsim/engine/base.py: schedules worked out by hand, and random programs.
 
-Two schedulers run every program: `reference`, and `plain`, an independent second reading of the contract.
+Every engine of `agreement.ENGINES` runs every program; `plain` is an independent second reading of the contract.
 """
 
 from collections import Counter
@@ -9,7 +9,21 @@ from dataclasses import replace
 import numpy as np
 import plain
 import pytest
-from hypothesis import HealthCheck, given, settings
+from agreement import (
+    ENGINES,
+    EVERYTHING,
+    EVERYTHING_OF_ROWS,
+    FEW,
+    PROFILE,
+    kinds_of,
+    kinds_of_rows,
+    meetings,
+    mismatches,
+    passed,
+    risings,
+    template_column,
+)
+from hypothesis import given
 from hypothesis import strategies as st
 from random_programs import Shape, programs
 from small_programs import (
@@ -29,7 +43,7 @@ from small_programs import (
 
 from ascendsim import analysis, machine
 from ascendsim.engine import reference
-from ascendsim.engine.base import TIMELINE_COLUMNS, UNITS_PER_BYTE, Kind, L2Info, TemplateSchedule, Wait
+from ascendsim.engine.base import TIMELINE_COLUMNS, UNITS_PER_BYTE, Keep, Kind, L2Info, TemplateSchedule, Wait
 from ascendsim.errors import Deadlock
 from ascendsim.terms import HardEvent, Pipe
 
@@ -37,7 +51,7 @@ NONE = (Wait.NOTHING, 0, -1)
 MODEL = L2Info("model", 512, 64, 256)  # room for two segments of four lines
 
 
-@pytest.fixture(params=[plain.schedule, reference.schedule], ids=["plain", "reference"])
+@pytest.fixture(params=ENGINES.values(), ids=ENGINES)
 def schedule(request):
     return request.param
 
@@ -561,91 +575,48 @@ def test_the_reference_reports_progress():
     assert all(0 < done <= total == 5000 for done, total in told)
 
 
+def test_the_reference_keeps_the_rows_of_some_calls_and_of_some_time():
+    """Call 1, and what starts before cycle 12 and is complete after cycle 11."""
+    p = program((0, [v(10), v(1), v(5)]), (1, [v(2)]), (0, [s(3), v(4)]))
+    whole = reference.schedule(p)
+    assert times(whole)[:3] == [(1, 1, 11, 11), (2, 11, 12, 12), (3, 12, 17, 17)]
+    kept = reference.schedule(p, keep=Keep(np.array([False, True, False]), ((11, 12),)))
+    assert kept["number"].tolist() == [1, 3]
+    assert times(kept) == [(2, 11, 12, 12), (1, 1, 3, 3)]
+    assert (kept.row_count, kept.makespan_cycles) == (len(whole), 21)
+    assert (kept.totals.busy_cycles == whole.totals.busy_cycles).all()
+
+
 # --- Random programs
 
-PROFILE = settings(
-    max_examples=600,
-    derandomize=True,
-    database=None,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-FEW = settings(PROFILE, max_examples=120)
 ANY = Shape()
 STEADY = Shape(plain_startup=True, minimum=False)
 ALONE = Shape(max_cores=1, max_cap=1.8, plain_startup=True, l2_modes=("hit", "miss"))
 
 
-def mismatches(rows, mine, theirs):
-    """(row, column, plain's value, the reference's value)."""
-    return [
-        (int(n), name, int(mine[name][n]), int(theirs[name][n]))
-        for name in TIMELINE_COLUMNS
-        for n in np.flatnonzero(mine[name] != theirs[name])
-    ]
-
-
-def kinds_of_events(p, rows):
-    """What happened in a program, so that the test can tell that everything did."""
-    yield from (row.kind.name for row in rows)
-    yield from (f"waited for {row.waited_for.name}" for row in rows)
-    transfers = [row for row in rows if row.kind == Kind.TRANSFER and row.given["bytes"]]
-    yield from (f"{p.l2.mode}: {'hit' if row.l2_hit else 'miss'}" for row in transfers)
-    yield from ("cold" if row.cold else "warm" for row in rows if row.kind == Kind.EXEC and row.pipe == Pipe.V)
-    yield from ("stretched" for row in transfers if row.stretch_cycles)
-    yield from ("at its minimum" for row in transfers if row.occupied > row.data_end)
-    yield from (f"{p.core_count} cores" for _ in [p])
-    yield from (f"depth {p.queue_depth[Pipe.V]}" for row in rows if queue_was_full(p, row))
-    yield from (f"{row.kind.name} on S" for row in rows if row.pipe == Pipe.S)
-    seen = set()
-    for row in sorted(transfers, key=lambda r: r.start):
-        place = (
-            row.gm_base,
-            row.given["gm_offset"],
-            row.given["gm_rows"],
-            row.given["gm_length"],
-            row.given["gm_pitch"],
-        )
-        if p.l2.mode == "model" and place in seen and not row.l2_hit:
-            yield "evicted"
-        seen.add(place)
-
-
-def queue_was_full(p, row):
-    before = row.taken_after
-    if before is None or row.pipe == Pipe.S:
-        return False
-    return row.dispatched > (before.end if before.pipe == Pipe.S else before.dispatched) + p.dispatch_cycles
-
-
-EVERYTHING = {
-    *(kind.name for kind in Kind),
-    *(f"{kind.name} on S" for kind in Kind if kind != Kind.TRANSFER),
-    *(f"waited for {wait.name}" for wait in Wait if wait not in (Wait.CROSS_CORE, Wait.QUEUE_FULL)),
-    *("hit: hit", "miss: miss", "model: hit", "model: miss", "evicted"),
-    *("cold", "warm", "stretched", "at its minimum"),
-    *("1 cores", "2 cores", "3 cores", "depth 1", "depth 2", "depth 3", "depth 4"),
-}
-
-
-def test_both_schedulers_agree_on_every_column_of_every_row():
+def test_engines_agree_on_every_column_of_every_row():
     seen = Counter()
+    others = [engine for name, engine in ENGINES.items() if name != "plain"]
 
     @PROFILE
     @given(programs(ANY))
     def check(p):
         mine = plain.Scheduler(p)
         mine.run()
-        assert mismatches(mine.rows, mine.timeline(), reference.schedule(p)) == []
-        seen.update(set(kinds_of_events(p, mine.rows)))
+        timeline = mine.timeline()
+        for engine in others:
+            assert mismatches(timeline, engine(p)) == []
+        kinds = +(kinds_of(p, timeline) + kinds_of_rows(mine.rows))
+        assert timeline.totals.double_sets.sum() == kinds["flag set twice"]
+        seen.update(set(kinds))
 
     check()
-    assert {kind for kind in EVERYTHING if seen[kind] < 5} == set()
+    assert {kind for kind in EVERYTHING | EVERYTHING_OF_ROWS if seen[kind] < 5} == set()
 
 
 @FEW
 @given(st.lists(st.sampled_from("vsSWSWb"), max_size=9), st.integers(1, 3))
-def test_both_schedulers_agree_on_which_programs_are_stuck(letters, depth):
+def test_engines_agree_on_which_programs_are_stuck(letters, depth):
     """Flags of any order on one id, so most programs hang."""
     rows = [
         {
@@ -659,12 +630,12 @@ def test_both_schedulers_agree_on_which_programs_are_stuck(letters, depth):
     ]
     p = program((0, rows), depth=depth)
     outcomes = []
-    for scheduler in (plain.schedule, reference.schedule):
+    for scheduler in ENGINES.values():
         try:
             outcomes.append(times(scheduler(p)))
         except Deadlock:
             outcomes.append("stuck")
-    assert outcomes[0] == outcomes[1]
+    assert all(outcome == outcomes[0] for outcome in outcomes)
 
 
 def test_queues_of_four_buffers_set_flags_twice_and_both_engines_agree(monkeypatch):
@@ -672,15 +643,15 @@ def test_queues_of_four_buffers_set_flags_twice_and_both_engines_agree(monkeypat
     seen = []
     changes = {"block_dim": 2, "tiling.tile_length": 256} | {f"queues.{q}.num": 4 for q in ("in_x", "in_y", "out_z")}
 
-    def spy(schedule_input, progress):
+    def spy(schedule_input, *more, **named):
         seen.append(schedule_input)
-        return reference.schedule(schedule_input, progress)
+        return reference.schedule(schedule_input, *more, **named)
 
     monkeypatch.setitem(machine.ENGINES, "reference", spy)
-    result = machine.run("vector_add", set=changes)
+    result = machine.run("vector_add", engine="reference", set=changes)
     assert analysis.double_sets(result.program, result.timeline)
     (p,) = seen
-    assert mismatches(None, plain.schedule(p), result.timeline) == []
+    assert mismatches(plain.schedule(p), result.timeline) == []
 
 
 # --- Properties of the reference
@@ -720,16 +691,23 @@ def test_rows_are_all_there_in_order_and_never_overlap(p):
 @given(programs(ANY))
 def test_busy_stalled_and_idle_cycles_add_up_to_the_makespan(p):
     t = reference.schedule(p)
-    for use in analysis.all_pipe_use(t, p.dispatch_cycles):
+    for use in analysis.all_pipe_use(t):
         parts = (use.busy_cycles, use.stalled_cycles, use.idle_cycles)
         assert min(parts) >= 0
         assert sum(parts) == t.makespan_cycles
 
 
-def template_column(p, t, name):
-    """A column of the templates, spread over the timeline."""
-    pairs = zip(t["call"], t["row"], strict=True)
-    return np.array([p.templates[p.call_template[call]].columns[name][row] for call, row in pairs], np.int64)
+@FEW
+@given(programs(ANY))
+def test_every_wait_passes_once_its_set_has_risen_and_names_one_that_did_last(p):
+    t = reference.schedule(p)
+    for _, cross, sets_of_each, takers in meetings(p, t):
+        rises = risings(p, t, cross, sets_of_each)
+        for turn, wait in enumerate(takers):
+            assert passed(t, wait) == max(t["start"][wait], rises[turn])
+            if rises[turn] > t["start"][wait]:
+                last = max((sets[turn] for sets in sets_of_each), key=lambda n: (t["end"][n], -t["core"][n]))
+                assert t["released_by"][wait] == last
 
 
 @FEW

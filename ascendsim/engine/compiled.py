@@ -1,0 +1,196 @@
+"""The fast engine: the loops of loop.py, fed and emptied in chunks."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendsim.engine.base import TIMELINE_COLUMNS, Ints, Keep, ScheduleInput, Skip, Timeline
+from ascendsim.engine.jit import is_compiled
+from ascendsim.engine.loop import Stop, run
+from ascendsim.engine.state import (
+    FOREVER,
+    NONE,
+    PIPES,
+    Core,
+    Count,
+    Field,
+    Held,
+    Program,
+    Queued,
+    State,
+    Unit,
+    lay_out,
+    more_nodes,
+)
+from ascendsim.engine.steady import Steady
+from ascendsim.engine.table import EMIT_WIDTH, Emit
+from ascendsim.engine.totals import TotalsBuilder
+from ascendsim.errors import Deadlock
+from ascendsim.progress import StageProgress
+from ascendsim.terms import Pipe
+
+CHUNK_ROWS = 1 << 15
+"""Rows between two looks at what has come out: long enough for what Python does in between not to count."""
+
+
+def schedule(program: ScheduleInput, progress: StageProgress | None = None, keep: Keep | None = None) -> Timeline:
+    """Return when every row runs, or only those to keep.
+
+    Raises:
+        Deadlock: rows are left that wait for flags nobody raises.
+    """
+    return _Run(program, progress, keep).timeline()
+
+
+def makespan_cycles(program: ScheduleInput) -> int:
+    """Return the cycle by which every row is complete, and nothing else: the fastest question.
+
+    Raises:
+        Deadlock: rows are left that wait for flags nobody raises.
+    """
+    fixed, state = lay_out(program, 1, detail=False)
+    while (stop := run(fixed, state)) == Stop.NODES:
+        state = more_nodes(state, max(CHUNK_ROWS, len(state.time)))
+    if stop == Stop.STUCK:
+        raise _deadlock(program, fixed, state)
+    return int(state.counts[Count.MAKESPAN])
+
+
+def is_ready() -> bool:
+    """Whether the loops are compiled or lie in the cache on disk; otherwise the first run takes some seconds more."""
+    return is_compiled(run)
+
+
+class _Run:
+    """One run: the state, and what becomes of the rows that come out of it."""
+
+    def __init__(self, program: ScheduleInput, progress: StageProgress | None, keep: Keep | None) -> None:
+        self._program = program
+        self._progress = progress
+        self._keep = keep
+        self._fixed, self._state = lay_out(program, CHUNK_ROWS + program.core_count * PIPES, detail=True)
+        self._row_count = int(self._fixed.call_number[-1])
+        self._builder = TotalsBuilder(program)
+        self._whole = np.zeros((self._row_count if keep is None else 0, EMIT_WIDTH), np.int64)
+        self._kept: list[Ints] = []
+        self._steady = None if keep is None else Steady.of(self._fixed, self._state, keep, CHUNK_ROWS)
+
+    def timeline(self) -> Timeline:
+        """Run to the end and return what was kept."""
+        skipped: list[Skip] = []
+        while True:
+            stop = run(self._fixed, self._state)
+            added = self._take_rows()
+            if self._steady is not None:
+                self._steady.note(added)
+            if stop == Stop.NODES:
+                self._state = more_nodes(self._state, max(CHUNK_ROWS // 16, len(self._state.time), 1))
+            elif stop == Stop.LIMIT:
+                assert self._steady is not None
+                skipped += self._steady.look(self._state, self._builder)
+            elif stop == Stop.STUCK:
+                raise _deadlock(self._program, self._fixed, self._state)
+            elif stop == Stop.ENDED:
+                break
+        makespan = int(self._state.counts[Count.MAKESPAN])
+        return Timeline(self._columns(), self._row_count, makespan, self._builder.finish(), tuple(skipped))
+
+    def _take_rows(self) -> Ints:
+        """Add up what came out, and keep what is to be kept; return the stretches of work that were added up."""
+        count = self._state.counts
+        rows = self._state.out[: count[Count.EMITTED]]
+        added = self._builder.add(rows, frontier(self._fixed, self._state))
+        if self._keep is None:
+            self._whole[rows[:, Emit.NUMBER]] = rows
+        else:
+            chosen = self._keep.chosen(rows[:, Emit.CALL], rows[:, Emit.START], rows[:, Emit.END])
+            if chosen.any():
+                self._kept.append(rows[chosen])
+        count[Count.EMITTED] = 0
+        if self._progress is not None:
+            self._progress(int(count[Count.DONE]), self._row_count)
+        return added
+
+    def _columns(self) -> dict[str, Ints]:
+        """The kept rows as a timeline's columns."""
+        rows = self._whole
+        if self._keep is not None:
+            rows = np.concatenate([np.zeros((0, EMIT_WIDTH), np.int64), *self._kept])
+            rows = rows[np.argsort(rows[:, Emit.NUMBER])]
+        hot, table = rows[:, Emit.HOT], self._fixed.table
+        found = {e.name.lower(): rows[:, e] for e in Emit}
+        found |= {"pipe": table[hot, Field.PIPE], "kind": table[hot, Field.KIND]}
+        found["row"] = hot - self._fixed.starts[self._fixed.call_template[rows[:, Emit.CALL]]]
+        return {name: np.ascontiguousarray(found[name]) for name in TIMELINE_COLUMNS}
+
+
+def frontier(fixed: Program, state: State) -> Ints:
+    """Return, for each core, a cycle before which no instruction or transfer starts that has not come out yet.
+
+    What another part of the same core holds goes on after that part, so it does not count.
+    """
+    cores = len(state.core)
+    unit = state.unit.reshape(cores, PIPES, -1)
+    core, pipe = np.indices((cores, PIPES))
+    queue, place = state.queue.reshape(cores, PIPES, *state.queue.shape[1:]), unit[:, :, Unit.PLACE]
+    behind = np.where(place < fixed.depth, place + 1, 0)
+    ready = np.maximum(queue[core, pipe, behind, Queued.DISPATCHED], unit[:, :, Unit.OCCUPIED])
+    waiting = unit[:, :, Unit.TAKEN] != unit[:, :, Unit.PUSHED]
+    begun, held = queue[core, pipe, place, Queued.START], unit[:, :, Unit.HELD]
+    lowest = np.where(held != Held.NOT, begun, np.where(waiting, ready, FOREVER))
+    by_own = (held == Held.FLAG) & _held_by_own(fixed, state, core, queue[core, pipe, place, Queued.HOT])
+    pipes = np.where(by_own, FOREVER, lowest).min(axis=1)
+    at = np.where(state.core[:, Core.HELD] == Held.DONE, FOREVER, state.core[:, Core.AT])
+    going = np.minimum(pipes, np.where(_scalar_held_by_own(fixed, state), FOREVER, at))
+    return np.asarray(np.where(going < FOREVER, going, np.minimum(lowest.min(axis=1), at)))
+
+
+def _held_by_own(fixed: Program, state: State, core: Ints, hot: Ints) -> NDArray[np.bool_]:
+    """Whether waits are for a flag of the core's own that is still down."""
+    if not len(fixed.table):
+        return np.zeros(hot.shape, np.bool_)
+    channel = fixed.table[hot, Field.CHANNEL]
+    return np.asarray((fixed.table[hot, Field.CROSS] == 0) & (state.head[core, channel] == NONE))
+
+
+def _scalar_held_by_own(fixed: Program, state: State) -> NDArray[np.bool_]:
+    """Whether scalar units stand before a full queue, at a barrier, or at a flag of their core's own."""
+    held, hot = state.core[:, Core.HELD], state.core[:, Core.HOT]
+    inside = np.where((held == Held.ROOM) | (held == Held.FLAG), hot, 0)
+    core = np.arange(len(hot))
+    by_flag = (held == Held.FLAG) & _held_by_own(fixed, state, core, inside)
+    pipe = fixed.table[inside, Field.PIPE] if len(fixed.table) else inside
+    unit = state.unit[core * PIPES + pipe]
+    full = unit[:, Unit.PUSHED] - unit[:, Unit.TAKEN] >= fixed.depth[pipe]
+    return np.asarray(by_flag | (held == Held.BARRIER) | ((held == Held.ROOM) & full))
+
+
+def _deadlock(program: ScheduleInput, fixed: Program, state: State) -> Deadlock:
+    """What every core waits for when nothing can move."""
+    last, left = int(state.counts[Count.MAKESPAN]), int(fixed.call_number[-1] - state.counts[Count.DONE])
+    lines = [f"deadlock at cycle {last}: {left} of {fixed.call_number[-1]} rows cannot run"]
+    for core in range(len(state.core)):
+        texts = (program.flag_text(*_flag_of(fixed, hot)) for hot in _waiting(state, core))
+        lines += [f"  core {core} waits for {text}, which nobody raises" for text in texts]
+        held = state.core[core, Core.HELD]
+        if held == Held.ROOM:
+            pipe = Pipe(int(fixed.table[state.core[core, Core.HOT], Field.PIPE]))
+            lines.append(f"  core {core}: S waits for room in the queue of {pipe.name}")
+        elif held == Held.BARRIER:
+            lines.append(f"  core {core}: S waits for a barrier on all pipes")
+    return Deadlock("\n".join(lines[:20]), last)
+
+
+def _waiting(state: State, core: int) -> list[int]:
+    """Table rows of the waits that hold the scalar unit or a pipe of a core."""
+    found = [int(state.core[core, Core.HOT])] if state.core[core, Core.HELD] == Held.FLAG else []
+    units = range(core * PIPES, (core + 1) * PIPES)
+    held = [at for at in units if state.unit[at, Unit.HELD] == Held.FLAG]
+    return found + [int(state.queue[at, state.unit[at, Unit.PLACE], Queued.HOT]) for at in held]
+
+
+def _flag_of(fixed: Program, hot: int) -> tuple[int, int]:
+    """Flag number and `cross` of a wait."""
+    cross = int(fixed.table[hot, Field.CROSS])
+    if cross:
+        return int(fixed.table[hot, Field.MODE_FLAG]) - (cross - 1) * fixed.mode_flags, cross
+    return int(fixed.table[hot, Field.CHANNEL]), 0

@@ -1,0 +1,58 @@
+"""Compilation of the hot loops: numba, cached on disk.
+
+Whole numbers of 64 bits wrap around silently; callers keep times and units below 2**62.
+"""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_njit = cast("Any", numba.njit)
+"""Its stubs leave some options out, of them `_nrt`, which has no documentation either: without it the engine is right
+but several times slower."""
+_FAST = {"boundscheck": False, "error_model": "numpy"}
+_SOURCES = (*sorted(Path(__file__).parent.glob("*.py")), Path(__file__).parent.parent / "terms.py")
+VERSION = hashlib.sha256(b"".join(path.read_bytes() for path in _SOURCES)).hexdigest()[:12]
+"""Of all that compiled code is made from. The cache looks at the file of a function only, not at what that imports."""
+
+
+def compiled(function: F) -> F:
+    """Compile a function of integers and arrays when it is first called, or take it from the cache on disk."""
+    return _cached(function, **_FAST)
+
+
+def is_compiled(function: object) -> bool:
+    """Whether a function made by `compiled` or `compiled_in_place` is compiled or lies in the cache on disk."""
+    dispatcher = cast("Any", function)
+    if dispatcher.signatures or dispatcher.stats.cache_path is None:
+        return bool(dispatcher.signatures)
+    return any(Path(dispatcher.stats.cache_path).glob(f"*.{dispatcher.__name__}_{VERSION}-*.nbc"))
+
+
+def compiled_in_place(function: F) -> F:
+    """Compile as `compiled` a function that makes no arrays, and whose arrays the caller keeps alive.
+
+    References are not counted, which makes small functions on many arrays several times as fast.
+    """
+    return _cached(function, _nrt=False, **_FAST)
+
+
+def _cached(function: F, **options: object) -> F:
+    """Compile with a cache on disk; without one where nothing can be written, neither beside the code nor at home."""
+    function.__qualname__ = f"{function.__qualname__}_{VERSION}"
+    try:
+        return cast("F", _njit(cache=True, **options)(function))
+    except RuntimeError:
+        return cast("F", _njit(**options)(function))
+
+
+def inlined(function: F) -> F:
+    """Make a part of functions that are `compiled_in_place`; it cannot be called from Python."""
+    return cast(
+        "F", _njit(_nrt=False, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **_FAST)(function)
+    )

@@ -1,0 +1,724 @@
+"""The compiled engine's loops. See base.py for what they must do; the reference says the same in readable form.
+
+A core's scalar unit and pipes meet only through queues, flags and barriers, each of which hands numbers on in order. So
+each can be worked as far as what it needs is known, in any order and without a clock (`_run_core`). Only the links and
+L2 depend on who comes first. What reaches them waits in a heap; when no core can move any more, the earliest is taken
+(`run`): nothing that a core does later can come before it.
+"""
+
+from enum import IntEnum
+
+from ascendsim.engine.base import UNITS_PER_BYTE, Ints, Kind, Wait
+from ascendsim.engine.jit import compiled_in_place, inlined
+from ascendsim.engine.state import (
+    FOREVER,
+    LINE_BITS,
+    NONE,
+    PIPES,
+    Core,
+    Count,
+    Field,
+    Held,
+    Link,
+    Program,
+    Queued,
+    State,
+    Unit,
+)
+from ascendsim.engine.table import Emit
+from ascendsim.terms import Pipe
+
+_S = int(Pipe.S)
+_NOTHING, _PIPE_ORDER, _DISPATCH, _BARRIER, _BANDWIDTH = (
+    int(w) for w in (Wait.NOTHING, Wait.PIPE_ORDER, Wait.DISPATCH, Wait.BARRIER, Wait.BANDWIDTH)
+)
+_HASH = 0x9E3779B97F4A7C1
+UNIT_BITS = 12
+"""Bits of a heap key for the unit: MOST_CORES times the number of pipes."""
+_PHASE = 1 << UNIT_BITS
+"""Bit of a heap key that puts starts behind what happens to transfers on their way in the same cycle."""
+TIME_SHIFT = UNIT_BITS + 1
+"""Bits of a heap key below the time."""
+
+
+class Stop(IntEnum):
+    """Why `run` came back."""
+
+    ENDED = 0
+    FULL = 1
+    """No room for more rows in `State.out`."""
+    NODES = 2
+    """No free nodes."""
+    LIMIT = 3
+    """A core reached its limit, and nobody else can move."""
+    STUCK = 4
+    """Rows are left that nothing releases."""
+    MOVING = 5
+    """Inside only: nothing to report."""
+
+
+@compiled_in_place
+def run(p: Program, s: State) -> int:
+    """Go on until there is a reason to stop."""
+    while True:
+        while s.counts[Count.READY] > 0:
+            s.counts[Count.READY] -= 1
+            core = s.ready[s.counts[Count.READY]]
+            stop = _run_core(p, s, core)
+            if stop != Stop.MOVING:
+                s.ready[s.counts[Count.READY]] = core
+                s.counts[Count.READY] += 1
+                return stop
+        if s.counts[Count.STOPPED] > 0:
+            return Stop.LIMIT
+        if _lacks_room(p, s):
+            return Stop.FULL
+        if not _next_event(p, s):
+            return Stop.ENDED if s.counts[Count.DONE] == p.call_number[-1] else Stop.STUCK
+
+
+@inlined
+def _lacks_room(p: Program, s: State) -> bool:
+    """Whether the rows of one event might not fit."""
+    return p.detail > 0 and s.counts[Count.EMITTED] + s.unit.shape[0] > s.out.shape[0]
+
+
+@inlined
+def _wake(s: State, core: int, pipe: int) -> None:
+    """Have a pipe of a core looked at again."""
+    if s.wake[core] == 0:
+        s.ready[s.counts[Count.READY]] = core
+        s.counts[Count.READY] += 1
+    s.wake[core] |= 1 << pipe
+
+
+# ---- cores ------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _run_core(p: Program, s: State, core: int) -> int:
+    """Work a core's pipes and scalar unit as far as what they need is known."""
+    todo = s.wake[core] & ~1
+    nodes_left = len(s.time) - p.group_waiters.shape[1] - 2
+    room = s.out.shape[0] - 1
+    while True:
+        if s.counts[Count.NODES] > nodes_left or (p.detail > 0 and s.counts[Count.EMITTED] >= room):
+            s.wake[core] = todo | 1
+            return Stop.NODES if s.counts[Count.NODES] > nodes_left else Stop.FULL
+        if todo:
+            pipe = 1
+            while not todo >> pipe & 1:
+                pipe += 1
+            woken = _run_pipe(p, s, core, pipe)
+            if woken < 0:
+                todo &= ~(1 << pipe)
+            else:
+                todo |= woken
+            continue
+        woken = _run_scalar(p, s, core)
+        if woken < 0:
+            s.wake[core] = 0
+            return Stop.MOVING
+        todo = woken
+
+
+@inlined
+def _run_pipe(p: Program, s: State, core: int, pipe: int) -> int:
+    """Work one row of a pipe; return the bits of pipes that it may have released, or -1 if it cannot go on."""
+    at = core * PIPES + pipe
+    if s.unit[at, Unit.HELD] != Held.NOT:
+        return _try_wait(p, s, core, at) if s.unit[at, Unit.HELD] == Held.FLAG else -1
+    if s.unit[at, Unit.TAKEN] == s.unit[at, Unit.PUSHED]:
+        return -1
+    place = _behind(p, pipe, s.unit[at, Unit.PLACE])
+    s.unit[at, Unit.PLACE] = place
+    s.unit[at, Unit.TAKEN] += 1
+    hot, dispatched = s.queue[at, place, Queued.HOT], s.queue[at, place, Queued.DISPATCHED]
+    occupied = s.unit[at, Unit.OCCUPIED]
+    start = max(dispatched, occupied)
+    s.queue[at, place, Queued.START] = start
+    waited, cycles, by = _NOTHING, 0, NONE
+    if start > dispatched:
+        waited, cycles, by = _PIPE_ORDER, start - dispatched, s.unit[at, Unit.LAST]
+    elif start > occupied:
+        s.unit[at, Unit.COLD] = 1
+        waited, cycles, by = _DISPATCH, start - occupied, s.queue[at, place, Queued.AFTER]
+    kind = p.table[hot, Field.KIND]
+    if kind == Kind.EXEC:
+        begin = p.table[hot, Field.STARTUP] if s.unit[at, Unit.COLD] else p.table[hot, Field.WARM]
+        s.unit[at, Unit.COLD] = 0
+        busy = start + begin + p.table[hot, Field.OCCUPANCY]
+        _finish(p, s, core, at, busy, busy + p.table[hot, Field.DRAIN], waited, cycles, by, 0)
+        return 0
+    if kind == Kind.SET_FLAG:
+        busy = start + p.table[hot, Field.OCCUPANCY]
+        up = max(busy, s.unit[at, Unit.COMPLETE])
+        _finish(p, s, core, at, busy, up, waited, cycles, by, 0)
+        return _raise(p, s, core, pipe, hot, up, s.unit[at, Unit.LAST])
+    if kind == Kind.BARRIER:
+        held = s.unit[at, Unit.COMPLETE] - start
+        if held > 0:
+            waited, cycles, by = _BARRIER, held, s.unit[at, Unit.COMPLETE_BY]
+        busy = start + max(held, 0) + p.table[hot, Field.OCCUPANCY]
+        s.unit[at, Unit.COLD] = 1
+        _finish(p, s, core, at, busy, busy, waited, cycles, by, 0)
+        return 0
+    s.unit[at, Unit.WAITED_FOR], s.unit[at, Unit.WAITED], s.unit[at, Unit.BY] = waited, cycles, by
+    if kind == Kind.WAIT_FLAG:
+        s.unit[at, Unit.HELD] = Held.FLAG
+        return 0
+    s.unit[at, Unit.HELD] = Held.TRANSFER
+    s.unit[at, Unit.WAS_COLD] = s.unit[at, Unit.COLD]
+    s.unit[at, Unit.COLD] = 0
+    if p.l2_mode == 0:
+        _push(s, start << TIME_SHIFT | _PHASE | at)
+        return 0
+    return _begin_data(p, s, core, at, 1 if p.l2_mode == 1 else 0)
+
+
+@inlined
+def _behind(p: Program, pipe: int, place: int) -> int:
+    """The place behind one of a pipe's queue, which goes round."""
+    return place + 1 if place < p.depth[pipe] else 0
+
+
+@inlined
+def _finish(
+    p: Program, s: State, core: int, at: int, occupied: int, end: int, waited: int, cycles: int, by: int, stretch: int
+) -> None:
+    """Free a pipe from the row that it works on."""
+    place = s.unit[at, Unit.PLACE]
+    number = s.queue[at, place, Queued.NUMBER]
+    s.unit[at, Unit.OCCUPIED] = occupied
+    s.unit[at, Unit.LAST] = number
+    if end > s.unit[at, Unit.COMPLETE] or s.unit[at, Unit.COMPLETE_BY] < 0:
+        s.unit[at, Unit.COMPLETE], s.unit[at, Unit.COMPLETE_BY] = end, number
+    to = _count_row(p, s, end)
+    if to >= 0:
+        s.out[to, Emit.NUMBER], s.out[to, Emit.CORE] = number, core
+        s.out[to, Emit.CALL], s.out[to, Emit.HOT] = s.queue[at, place, Queued.CALL], s.queue[at, place, Queued.HOT]
+        s.out[to, Emit.DISPATCHED] = s.queue[at, place, Queued.DISPATCHED]
+        s.out[to, Emit.START], s.out[to, Emit.OCCUPIED] = s.queue[at, place, Queued.START], occupied
+        s.out[to, Emit.END], s.out[to, Emit.WAITED_FOR], s.out[to, Emit.WAIT_CYCLES] = end, waited, cycles
+        s.out[to, Emit.RELEASED_BY], s.out[to, Emit.STRETCH_CYCLES] = by, stretch
+        s.out[to, Emit.L2_HIT] = s.unit[at, Unit.HIT]
+        s.out[to, Emit.STUCK_CYCLES] = s.queue[at, place, Queued.STUCK]
+
+
+@inlined
+def _count_row(p: Program, s: State, end: int) -> int:
+    """Count a row that has run; return where to write it down, -1 if nobody wants it."""
+    s.counts[Count.DONE] += 1
+    s.counts[Count.MAKESPAN] = max(s.counts[Count.MAKESPAN], end)
+    if p.detail == 0:
+        return -1
+    s.counts[Count.EMITTED] += 1
+    return s.counts[Count.EMITTED] - 1
+
+
+@inlined
+def _try_wait(p: Program, s: State, core: int, at: int) -> int:
+    """Let the wait that holds a pipe go on if its flag is up."""
+    place = s.unit[at, Unit.PLACE]
+    hot, start = s.queue[at, place, Queued.HOT], s.queue[at, place, Queued.START]
+    channel = p.table[hot, Field.CHANNEL]
+    if s.head[core, channel] == NONE:
+        return -1
+    up, setter = _take(s, core, channel)
+    waited, cycles, by = s.unit[at, Unit.WAITED_FOR], s.unit[at, Unit.WAITED], s.unit[at, Unit.BY]
+    if up > start:
+        s.unit[at, Unit.COLD] = 1
+        waited, cycles, by = p.table[hot, Field.CAUSE], up - start, setter
+    busy = max(start, up) + p.table[hot, Field.OCCUPANCY]
+    s.unit[at, Unit.HELD] = Held.NOT
+    _finish(p, s, core, at, busy, busy, waited, cycles, by, 0)
+    return 0
+
+
+@inlined
+def _run_scalar(p: Program, s: State, core: int) -> int:
+    """Take one row; return the bits of pipes that it may have released, or -1 if the scalar unit cannot go on."""
+    while s.core[core, Core.HOT] == s.core[core, Core.HOT_END]:
+        position = s.core[core, Core.POSITION]
+        if position >= s.core[core, Core.LIMIT]:
+            return _out_of_calls(s, core)
+        call = p.call_of[position]
+        template = p.call_template[call]
+        s.core[core, Core.CALL], s.core[core, Core.NUMBER] = call, p.call_number[call]
+        s.core[core, Core.HOT], s.core[core, Core.HOT_END] = p.starts[template], p.starts[template + 1]
+        s.core[core, Core.POSITION] = position + 1
+    hot = s.core[core, Core.HOT]
+    pipe = p.table[hot, Field.PIPE]
+    if pipe == _S:
+        return _run_own(p, s, core, hot)
+    at, now, stuck = core * PIPES + pipe, s.core[core, Core.AT], 0
+    place, pushed = s.unit[at, Unit.PUSH_PLACE], s.unit[at, Unit.PUSHED]
+    behind = _behind(p, pipe, place)
+    if pushed >= p.depth[pipe]:
+        if pushed - s.unit[at, Unit.TAKEN] >= p.depth[pipe]:
+            s.core[core, Core.HELD] = Held.ROOM
+            return -1
+        stuck = max(0, s.queue[at, behind, Queued.START] - now)
+    now += stuck + p.dispatch_cycles
+    s.queue[at, place, Queued.HOT], s.queue[at, place, Queued.NUMBER] = hot, s.core[core, Core.NUMBER]
+    s.queue[at, place, Queued.CALL], s.queue[at, place, Queued.DISPATCHED] = s.core[core, Core.CALL], now
+    s.queue[at, place, Queued.AFTER], s.queue[at, place, Queued.STUCK] = s.core[core, Core.BEFORE], stuck
+    s.unit[at, Unit.PUSHED], s.unit[at, Unit.PUSH_PLACE] = pushed + 1, behind
+    _next_row(s, core, now)
+    return 1 << pipe
+
+
+@inlined
+def _out_of_calls(s: State, core: int) -> int:
+    """Note whether the scalar unit is done or only at its limit."""
+    if s.core[core, Core.POSITION] == s.core[core, Core.LAST]:
+        s.core[core, Core.HELD] = Held.DONE
+    elif s.core[core, Core.HELD] != Held.LIMIT:
+        s.core[core, Core.HELD] = Held.LIMIT
+        s.counts[Count.STOPPED] += 1
+    return -1
+
+
+@inlined
+def _next_row(s: State, core: int, now: int) -> None:
+    """The scalar unit is done with a row."""
+    s.core[core, Core.AT] = now
+    s.core[core, Core.BEFORE] = s.core[core, Core.NUMBER]
+    s.core[core, Core.HOT] += 1
+    s.core[core, Core.NUMBER] += 1
+    s.core[core, Core.HELD] = Held.NOT
+
+
+@inlined
+def _run_own(p: Program, s: State, core: int, hot: int) -> int:
+    """A row of the scalar unit's own."""
+    start, kind = s.core[core, Core.AT], p.table[hot, Field.KIND]
+    waited, up, by, woken = _NOTHING, start, NONE, 0
+    if kind == Kind.WAIT_FLAG:
+        if s.head[core, p.table[hot, Field.CHANNEL]] == NONE:
+            s.core[core, Core.HELD] = Held.FLAG
+            return -1
+        up, by = _take(s, core, p.table[hot, Field.CHANNEL])
+        waited = p.table[hot, Field.CAUSE]
+    elif kind == Kind.BARRIER:
+        for at in range(core * PIPES + 1, core * PIPES + PIPES):
+            if s.unit[at, Unit.TAKEN] != s.unit[at, Unit.PUSHED] or s.unit[at, Unit.HELD] != Held.NOT:
+                s.core[core, Core.HELD] = Held.BARRIER
+                return -1
+            if s.unit[at, Unit.COMPLETE] > up:
+                up, by = s.unit[at, Unit.COMPLETE], s.unit[at, Unit.COMPLETE_BY]
+        waited = _BARRIER
+    if up <= start:
+        waited, up, by = _NOTHING, start, NONE
+    number, end = s.core[core, Core.NUMBER], up + p.table[hot, Field.OCCUPANCY]
+    to = _count_row(p, s, end)
+    if to >= 0:
+        s.out[to, Emit.NUMBER], s.out[to, Emit.CORE] = number, core
+        s.out[to, Emit.CALL], s.out[to, Emit.HOT] = s.core[core, Core.CALL], hot
+        s.out[to, Emit.DISPATCHED], s.out[to, Emit.START], s.out[to, Emit.OCCUPIED] = start, start, end
+        s.out[to, Emit.END], s.out[to, Emit.WAITED_FOR], s.out[to, Emit.WAIT_CYCLES] = end, waited, up - start
+        s.out[to, Emit.RELEASED_BY], s.out[to, Emit.STRETCH_CYCLES] = by, 0
+        s.out[to, Emit.L2_HIT], s.out[to, Emit.STUCK_CYCLES] = 0, 0
+    if kind == Kind.SET_FLAG:
+        woken = _raise(p, s, core, _S, hot, end, number)
+    _next_row(s, core, end)
+    return woken
+
+
+# ---- flags ------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _node(s: State, time: int, by: int) -> int:
+    """Take a free node."""
+    node = s.counts[Count.FREE]
+    s.counts[Count.FREE] = s.following[node]
+    s.counts[Count.NODES] += 1
+    s.following[node], s.time[node], s.by[node] = NONE, time, by
+    return node
+
+
+@inlined
+def _give_back(s: State, node: int) -> None:
+    s.following[node] = s.counts[Count.FREE]
+    s.counts[Count.FREE] = node
+    s.counts[Count.NODES] -= 1
+
+
+@inlined
+def _append(s: State, core: int, channel: int, time: int, by: int) -> None:
+    """Raise a flag of a core."""
+    node = _node(s, time, by)
+    if s.head[core, channel] == NONE:
+        s.head[core, channel] = node
+    else:
+        s.following[s.tail[core, channel]] = node
+    s.tail[core, channel] = node
+
+
+@inlined
+def _take(s: State, core: int, channel: int) -> tuple[int, int]:
+    """Take the earliest raised flag: when it rose, and who raised it."""
+    node = s.head[core, channel]
+    s.head[core, channel] = s.following[node]
+    time, by = s.time[node], s.by[node]
+    _give_back(s, node)
+    return time, by
+
+
+@inlined
+def _raise(p: Program, s: State, core: int, pipe: int, hot: int, time: int, number: int) -> int:
+    """A set is complete; return the bit of the pipe of this core that waits for the flag, 0 for none."""
+    if p.table[hot, Field.CROSS] > 0:
+        _raise_cross(p, s, core, pipe, hot, time, number)
+        return s.wake[core] & ~1
+    channel = p.table[hot, Field.CHANNEL]
+    _append(s, core, channel, time, number)
+    waiter = p.waiter[channel]
+    if waiter > 0 and s.unit[core * PIPES + waiter, Unit.HELD] == Held.FLAG:
+        return 1 << waiter
+    return 0
+
+
+@inlined
+def _raise_cross(p: Program, s: State, core: int, pipe: int, hot: int, time: int, number: int) -> None:
+    """One setter of a group has set; when all have for the n-th time, the flags of all waiters rise."""
+    group, flag = p.set_group[p.table[hot, Field.CROSS] - 1, core], p.table[hot, Field.MODE_FLAG]
+    if group == NONE:
+        return
+    ahead = s.cross_count[core, flag] - s.cross_seen[group, flag]
+    s.cross_count[core, flag] += 1
+    node = s.cross_head[group, flag]
+    while ahead > 0 and node != NONE:
+        node = s.following[node]
+        ahead -= 1
+    unit = core * PIPES + pipe
+    if node == NONE:
+        node = _node(s, time, number)
+        s.missing[node], s.place[node] = p.group_setters[group], unit
+        if s.cross_head[group, flag] == NONE:
+            s.cross_head[group, flag] = node
+        else:
+            s.following[s.cross_tail[group, flag]] = node
+        s.cross_tail[group, flag] = node
+    elif time > s.time[node] or (time == s.time[node] and unit < s.place[node]):
+        s.time[node], s.by[node], s.place[node] = time, number, unit
+    s.missing[node] -= 1
+    if s.missing[node] > 0:
+        return
+    s.cross_head[group, flag] = s.following[node]
+    s.cross_seen[group, flag] += 1
+    for i in range(p.group_waiters.shape[1]):
+        waiter = p.group_waiters[group, i]
+        if waiter == NONE:
+            break
+        channel = p.table[hot, Field.CHANNEL]
+        _append(s, waiter, channel, s.time[node] + p.cross_cycles, s.by[node])
+        for other in range(PIPES):
+            _wake(s, waiter, other)
+    _give_back(s, node)
+
+
+# ---- what cores share -------------------------------------------------------------------------------------------
+
+
+@inlined
+def _push(s: State, key: int) -> None:
+    """Put a key on the heap."""
+    at = s.counts[Count.HEAP]
+    s.counts[Count.HEAP] += 1
+    while at > 0 and s.heap[(at - 1) >> 1] > key:
+        s.heap[at] = s.heap[(at - 1) >> 1]
+        at = (at - 1) >> 1
+    s.heap[at] = key
+
+
+@inlined
+def _pop(s: State) -> int:
+    """Take the smallest key off the heap."""
+    top = s.heap[0]
+    s.counts[Count.HEAP] -= 1
+    end = s.counts[Count.HEAP]
+    key, at = s.heap[end], 0
+    while 2 * at + 1 < end:
+        child = 2 * at + 1
+        if child + 1 < end and s.heap[child + 1] < s.heap[child]:
+            child += 1
+        if s.heap[child] >= key:
+            break
+        s.heap[at] = s.heap[child]
+        at = child
+    s.heap[at] = key
+    return top
+
+
+@inlined
+def _next_event(p: Program, s: State) -> bool:
+    """Let the earliest thing happen that cores share; False if there is nothing to come."""
+    heap = s.heap[0] >> TIME_SHIFT if s.counts[Count.HEAP] > 0 else FOREVER
+    now = heap
+    for link in range(s.link.shape[0]):
+        if s.link[link, Link.DIRTY]:
+            _settle(p, s, link)
+        now = min(now, s.link[link, Link.NEXT])
+    if now == FOREVER:
+        return False
+    for link in range(s.link.shape[0]):
+        if s.link[link, Link.NEXT] == now:
+            _leave(p, s, link, now)
+            return True
+    if s.heap[0] & _PHASE == 0:
+        _join(p, s, _pop(s) & (_PHASE - 1), now)
+        return True
+    # All starts of this cycle in (core, pipe) order; what they set off may start more in the same cycle, later.
+    while s.counts[Count.HEAP] > 0 and s.heap[0] >> UNIT_BITS == now << 1 | 1:
+        at = _pop(s) & (_PHASE - 1)
+        place = s.unit[at, Unit.PLACE]
+        hot = s.queue[at, place, Queued.HOT]
+        slot = p.call_slot[s.queue[at, place, Queued.CALL]] + p.table[hot, Field.SLOT]
+        first = p.slot_base[slot] + p.table[hot, Field.OFFSET]
+        hit = _access(p, s, first, p.table[hot, Field.ROWS], p.table[hot, Field.LENGTH], p.table[hot, Field.PITCH])
+        if _begin_data(p, s, at // PIPES, at, 1 if hit else 0):
+            _wake(s, at // PIPES, at % PIPES)
+    return True
+
+
+@inlined
+def _begin_data(p: Program, s: State, core: int, at: int, hit: int) -> int:
+    """A transfer knows its way; return its pipe's bit if it is over because it has no bytes."""
+    place = s.unit[at, Unit.PLACE]
+    hot, start = s.queue[at, place, Queued.HOT], s.queue[at, place, Queued.START]
+    if hit:
+        begin = p.table[hot, Field.STARTUP_HIT] if s.unit[at, Unit.WAS_COLD] else p.table[hot, Field.WARM_HIT]
+    else:
+        begin = p.table[hot, Field.STARTUP] if s.unit[at, Unit.WAS_COLD] else p.table[hot, Field.WARM]
+    s.unit[at, Unit.HIT] = hit
+    s.unit[at, Unit.JOINED] = start + begin
+    if p.table[hot, Field.BYTES] == 0:
+        _end_transfer(p, s, core, at, start + begin, 0, NONE)
+        return 1 << (at - core * PIPES)
+    _push(s, (start + begin) << TIME_SHIFT | at)
+    return 0
+
+
+@inlined
+def _end_transfer(p: Program, s: State, core: int, at: int, through: int, stretch: int, rival: int) -> None:
+    """All bytes of a transfer are through."""
+    place = s.unit[at, Unit.PLACE]
+    hot, start = s.queue[at, place, Queued.HOT], s.queue[at, place, Queued.START]
+    waited, cycles, by = s.unit[at, Unit.WAITED_FOR], s.unit[at, Unit.WAITED], s.unit[at, Unit.BY]
+    if stretch > cycles or (stretch > 0 and waited == _PIPE_ORDER):
+        waited, cycles, by = _BANDWIDTH, stretch, rival
+    occupied = max(through, start + p.table[hot, Field.OCCUPANCY])
+    s.unit[at, Unit.HELD] = Held.NOT
+    _finish(p, s, core, at, occupied, occupied + p.table[hot, Field.DRAIN], waited, cycles, by, stretch)
+    s.unit[at, Unit.HIT] = 0
+
+
+# ---- links ------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _rate(p: Program, s: State, link: int, which: int) -> int:
+    """Units a cycle of one transfer with this cap."""
+    return max(1, min(p.caps[link, which], s.link[link, Link.CAPACITY] // s.link[link, Link.ACTIVE]))
+
+
+@inlined
+def _advance(p: Program, s: State, link: int, now: int) -> None:
+    """Serve everybody up to now, cap by cap: transfers of one cap are served alike."""
+    passed = now - s.link[link, Link.SINCE]
+    s.link[link, Link.SINCE] = now
+    s.link[link, Link.DIRTY] = 1
+    if passed > 0 and s.link[link, Link.ACTIVE] > 0:
+        for which in range(p.caps.shape[1]):
+            if s.active[link, which] > 0:
+                s.served[link, which] += passed * _rate(p, s, link, which)
+
+
+@inlined
+def _settle(p: Program, s: State, link: int) -> None:
+    """Find out when the next transfer leaves, if nobody else comes."""
+    s.link[link, Link.DIRTY] = 0
+    soonest = FOREVER
+    for which in range(p.caps.shape[1]):
+        if s.active[link, which] > 0:
+            left = s.finish[link, which, 0] - s.served[link, which]
+            rate = _rate(p, s, link, which)
+            soonest = min(soonest, s.link[link, Link.SINCE] + (left + rate - 1) // rate)
+    s.link[link, Link.NEXT] = soonest
+
+
+@inlined
+def _join(p: Program, s: State, at: int, now: int) -> None:
+    """A transfer begins its data phase."""
+    hot = s.queue[at, s.unit[at, Unit.PLACE], Queued.HOT]
+    if s.unit[at, Unit.HIT]:
+        link, which = p.table[hot, Field.LINK_HIT], p.table[hot, Field.CLASS_HIT]
+    else:
+        link, which = p.table[hot, Field.LINK], p.table[hot, Field.CLASS]
+    _advance(p, s, link, now)
+    key = s.served[link, which] + p.table[hot, Field.BYTES] * UNITS_PER_BYTE
+    i = s.active[link, which]
+    while i > 0 and s.finish[link, which, (i - 1) >> 1] > key:
+        s.finish[link, which, i] = s.finish[link, which, (i - 1) >> 1]
+        s.who[link, which, i] = s.who[link, which, (i - 1) >> 1]
+        i = (i - 1) >> 1
+    s.finish[link, which, i], s.who[link, which, i] = key, at
+    s.active[link, which] += 1
+    s.link[link, Link.ACTIVE] += 1
+
+
+@inlined
+def _drop_first(s: State, link: int, which: int) -> int:
+    """Take the transfer that is through first off its cap's heap."""
+    top = s.who[link, which, 0]
+    s.active[link, which] -= 1
+    s.link[link, Link.ACTIVE] -= 1
+    end = s.active[link, which]
+    key, at, i = s.finish[link, which, end], s.who[link, which, end], 0
+    while 2 * i + 1 < end:
+        child = 2 * i + 1
+        if child + 1 < end and s.finish[link, which, child + 1] < s.finish[link, which, child]:
+            child += 1
+        if s.finish[link, which, child] >= key:
+            break
+        s.finish[link, which, i], s.who[link, which, i] = s.finish[link, which, child], s.who[link, which, child]
+        i = child
+    s.finish[link, which, i], s.who[link, which, i] = key, at
+    return top
+
+
+@inlined
+def _leave(p: Program, s: State, link: int, now: int) -> None:
+    """Let all transfers go that are through in this cycle."""
+    _advance(p, s, link, now)
+    before_at, before = s.link[link, Link.LEFT_AT], s.link[link, Link.LEFT]
+    first = -1
+    for which in range(p.caps.shape[1]):
+        while s.active[link, which] > 0 and s.finish[link, which, 0] <= s.served[link, which]:
+            at = _drop_first(s, link, which)
+            place = s.unit[at, Unit.PLACE]
+            alone = max(1, min(p.caps[link, which], s.link[link, Link.CAPACITY]))
+            units = p.table[s.queue[at, place, Queued.HOT], Field.BYTES] * UNITS_PER_BYTE
+            stretch = now - s.unit[at, Unit.JOINED] - (units + alone - 1) // alone
+            rival = before if before_at > s.unit[at, Unit.JOINED] else NONE
+            if first < 0 or at < first:
+                first = at
+                s.link[link, Link.LEFT] = s.queue[at, place, Queued.NUMBER]
+            _end_transfer(p, s, at // PIPES, at, now, stretch, rival)
+            _wake(s, at // PIPES, at % PIPES)
+    s.link[link, Link.LEFT_AT] = now
+
+
+# ---- L2 ---------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _access(p: Program, s: State, first: int, rows: int, length: int, pitch: int) -> bool:
+    """Touch a box of GM and return whether all its lines were resident before."""
+    if length <= 0 or rows <= 0:
+        return True
+    if pitch == length:
+        rows, length = 1, length * rows
+    hit, row = True, 0
+    last = (first + (rows - 1) * pitch + length - 1) // p.line_bytes // p.segment_lines
+    segment = first // p.line_bytes // p.segment_lines
+    while segment <= last:
+        while row < rows and (first + row * pitch + length - 1) // p.line_bytes // p.segment_lines < segment:
+            row += 1
+        segment = max(segment, (first + row * pitch) // p.line_bytes // p.segment_lines)
+        place = _touch(p, s, segment)
+        at = row
+        while at < rows:
+            begin = (first + at * pitch) // p.line_bytes - segment * p.segment_lines
+            if begin >= p.segment_lines:
+                break
+            end = (first + at * pitch + length - 1) // p.line_bytes - segment * p.segment_lines
+            hit &= _mark(s.lines[place], max(begin, 0), min(end, p.segment_lines - 1))
+            at += 1
+        segment += 1
+    return hit
+
+
+@inlined
+def _mark(lines: Ints, begin: int, end: int) -> bool:
+    """Make lines resident, ends included; return whether they were before."""
+    hit = True
+    while begin <= end:
+        word, low = begin // LINE_BITS, begin % LINE_BITS
+        high = min(end - word * LINE_BITS, LINE_BITS - 1)
+        mask = ((1 << (high - low + 1)) - 1) << low
+        hit &= lines[word] & mask == mask
+        lines[word] |= mask
+        begin = (word + 1) * LINE_BITS
+    return hit
+
+
+@inlined
+def _slot(s: State, segment: int) -> int:
+    """Where in the hash table a segment is, or would be."""
+    slot = segment * _HASH >> 20 & len(s.slots) - 1
+    while s.slots[slot] != NONE and s.segment[s.slots[slot]] != segment:
+        slot = slot + 1 & len(s.slots) - 1
+    return slot
+
+
+@inlined
+def _touch(p: Program, s: State, segment: int) -> int:
+    """Make a segment the most recently used one, with room made for it; return its place."""
+    slot = _slot(s, segment)
+    place = s.slots[slot]
+    if place == NONE:
+        if s.counts[Count.SEGMENTS] < p.l2_room:
+            place = s.counts[Count.SEGMENTS]
+            s.counts[Count.SEGMENTS] += 1
+        else:
+            place = s.counts[Count.OLDEST]
+            _unlink(s, place)
+            _forget(s, _slot(s, s.segment[place]))
+            slot = _slot(s, segment)
+        s.slots[slot], s.segment[place] = place, segment
+        s.lines[place, :] = 0
+    elif place == s.counts[Count.NEWEST]:
+        return place
+    else:
+        _unlink(s, place)
+    newest = s.counts[Count.NEWEST]
+    s.older[place], s.newer[place] = newest, NONE
+    if newest == NONE:
+        s.counts[Count.OLDEST] = place
+    else:
+        s.newer[newest] = place
+    s.counts[Count.NEWEST] = place
+    return place
+
+
+@inlined
+def _unlink(s: State, place: int) -> None:
+    """Take a segment out of the order of use."""
+    older, newer = s.older[place], s.newer[place]
+    if older == NONE:
+        s.counts[Count.OLDEST] = newer
+    else:
+        s.newer[older] = newer
+    if newer == NONE:
+        s.counts[Count.NEWEST] = older
+    else:
+        s.older[newer] = older
+
+
+@inlined
+def _forget(s: State, slot: int) -> None:
+    """Free a slot of the hash table, and move up what had to step aside for it."""
+    mask = len(s.slots) - 1
+    hole, at = slot, slot
+    while True:
+        at = at + 1 & mask
+        if s.slots[at] == NONE:
+            break
+        home = s.segment[s.slots[at]] * _HASH >> 20 & mask
+        if (at - home & mask) >= (at - hole & mask):
+            s.slots[hole] = s.slots[at]
+            hole = at
+    s.slots[hole] = NONE

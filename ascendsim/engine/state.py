@@ -1,0 +1,465 @@
+"""The compiled engine's state: integer arrays, their columns, and how they are laid out for a program.
+
+A *unit* is a pipe of a core: core * PIPES + pipe. Times are cycles, rows are numbers over the whole program.
+"""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from ascendsim.engine.base import Ints, Kind, ScheduleInput, Wait
+from ascendsim.engine.table import EMIT_WIDTH, table_column, template_starts
+from ascendsim.terms import Pipe
+
+PIPES = len(Pipe)
+NONE = -1
+FOREVER = 1 << 62
+LINE_BITS = 62
+"""Lines of a segment in one word of L2's table; the sign stays out of it."""
+_FLAG, _BUFFER, _CROSS = int(Wait.FLAG), int(Wait.BUFFER), int(Wait.CROSS_CORE)
+
+
+class Field(IntEnum):
+    """Columns of the table of template rows. The first eight share a cache line."""
+
+    KIND = 0
+    PIPE = 1
+    STARTUP = 2
+    WARM = 3
+    OCCUPANCY = 4
+    DRAIN = 5
+    CHANNEL = 6
+    """Of a flag: its own number, or one behind all own ones for a cross-core flag of each mode and id."""
+    CAUSE = 7
+    """Of a wait: what it counts as."""
+    BYTES = 8
+    LINK = 9
+    CLASS = 10
+    """Index of the cap among those of the link."""
+    STARTUP_HIT = 11
+    WARM_HIT = 12
+    LINK_HIT = 13
+    CLASS_HIT = 14
+    SLOT = 15
+    OFFSET = 16
+    ROWS = 17
+    LENGTH = 18
+    PITCH = 19
+    CROSS = 20
+    MODE_FLAG = 21
+    """Of a cross-core flag: index of its mode and id."""
+
+
+FIELDS = 24
+
+
+class Core(IntEnum):
+    """Columns of a core: the scalar unit."""
+
+    AT = 0
+    """Cycle by which it is done with the row before."""
+    POSITION = 1
+    """Next call, in the list of calls by core."""
+    LIMIT = 2
+    """Call before which it stops, to be told to go on."""
+    LAST = 3
+    """End of its calls in the list."""
+    CALL = 4
+    HOT = 5
+    HOT_END = 6
+    NUMBER = 7
+    BEFORE = 8
+    """Number of the row that it took before."""
+    HELD = 9
+
+
+CORE_FIELDS = 10
+
+
+class Held(IntEnum):
+    """What holds a scalar unit or a pipe."""
+
+    NOT = 0
+    ROOM = 1
+    """The scalar unit: a full queue."""
+    FLAG = 2
+    BARRIER = 3
+    """The scalar unit: other pipes."""
+    TRANSFER = 4
+    LIMIT = 5
+    """The scalar unit: the call it is to stop at."""
+    DONE = 6
+
+
+class Unit(IntEnum):
+    """Columns of a pipe. The first eight share a cache line."""
+
+    OCCUPIED = 0
+    LAST = 1
+    COMPLETE = 2
+    COMPLETE_BY = 3
+    COLD = 4
+    TAKEN = 5
+    """Rows that it has taken from its queue."""
+    PUSHED = 6
+    """Rows that were put into it."""
+    HELD = 7
+    PLACE = 8
+    """Where in the queue the row it works on stands, or the last one stood."""
+    PUSH_PLACE = 9
+    """Where the next row goes."""
+    # Of the row that is held:
+    WAITED_FOR = 10
+    WAITED = 11
+    BY = 12
+    WAS_COLD = 13
+    HIT = 14
+    JOINED = 15
+
+
+UNIT_FIELDS = 16
+
+
+class Queued(IntEnum):
+    """Columns of a row in a queue, and while it is worked on."""
+
+    HOT = 0
+    NUMBER = 1
+    CALL = 2
+    DISPATCHED = 3
+    AFTER = 4
+    STUCK = 5
+    START = 6
+
+
+QUEUED_FIELDS = 8
+
+
+class Link(IntEnum):
+    """Columns of a link."""
+
+    CAPACITY = 0
+    ACTIVE = 1
+    SINCE = 2
+    """Cycle up to which everybody is served."""
+    NEXT = 3
+    """Cycle at which the next transfer leaves; FOREVER for none."""
+    DIRTY = 4
+    LEFT_AT = 5
+    """When the last transfer left, NONE before that."""
+    LEFT = 6
+    """Its row; of several the first in (core, pipe) order."""
+
+
+LINK_FIELDS = 7
+
+
+class Count(IntEnum):
+    """Single numbers."""
+
+    HEAP = 0
+    READY = 1
+    EMITTED = 2
+    FREE = 3
+    """First free node."""
+    NODES = 4
+    """Nodes in use."""
+    MAKESPAN = 5
+    DONE = 6
+    """Rows that have run."""
+    SEGMENTS = 7
+    """Segments in L2."""
+    OLDEST = 8
+    NEWEST = 9
+    STOPPED = 10
+    """Scalar units at their limit."""
+
+
+COUNTS = 11
+
+
+class Program(NamedTuple):
+    """What does not change: rows, calls by core, groups of cross-core flags, and single numbers."""
+
+    table: Ints
+    """[table row, Field]"""
+    starts: Ints
+    """[template + 1], its first table row."""
+    call_of: Ints
+    """[calls], in the order of cores."""
+    call_template: Ints
+    call_number: Ints
+    """[call], number of its first row."""
+    call_slot: Ints
+    slot_base: Ints
+    depth: Ints
+    """[pipe]"""
+    waiter: Ints
+    """[channel] the pipe that waits for it, NONE for nobody."""
+    caps: Ints
+    """[link, class]"""
+    set_group: Ints
+    """[mode, core] the group that it sets for, NONE for none; groups count through all modes."""
+    group_setters: Ints
+    """[group] how many."""
+    group_waiters: Ints
+    """[group, core], padded with NONE."""
+    own_channels: int
+    mode_flags: int
+    """Ids of a mode."""
+    cross_cycles: int
+    dispatch_cycles: int
+    l2_mode: int
+    """0 model, 1 hit, 2 miss."""
+    l2_room: int
+    line_bytes: int
+    segment_lines: int
+    detail: int
+    """Whether rows are handed on, or only counted."""
+
+
+class State(NamedTuple):
+    """What changes."""
+
+    core: Ints
+    """[core, Core]"""
+    unit: Ints
+    """[unit, Unit]"""
+    queue: Ints
+    """[unit, place, Queued] one place more than the queue is deep, for the row that is worked on."""
+    head: Ints
+    """[core, channel] first raised flag that is not taken."""
+    tail: Ints
+    following: Ints
+    """[node] the node behind it."""
+    time: Ints
+    """[node] when the flag rises."""
+    by: Ints
+    """[node] who raised it."""
+    cross_seen: Ints
+    """[group, mode flag] rises so far."""
+    cross_count: Ints
+    """[core, mode flag] sets so far."""
+    cross_head: Ints
+    """[group, mode flag] first rise that not all setters have set."""
+    cross_tail: Ints
+    missing: Ints
+    """[node] setters that have not set yet."""
+    place: Ints
+    """[node] unit of the last that has."""
+    heap: Ints
+    """Keys of pending starts and joins: time, phase, unit."""
+    ready: Ints
+    """Stack of cores that may move."""
+    wake: Ints
+    """[core] bits of its pipes that may move; 0 if it is not on the stack."""
+    link: Ints
+    """[link, Link]"""
+    served: Ints
+    """[link, class] units that one transfer was served since the beginning."""
+    active: Ints
+    """[link, class] transfers in their data phase."""
+    finish: Ints
+    """[link, class, place] heap of `served` at which each is through,"""
+    who: Ints
+    """and its unit."""
+    slots: Ints
+    """Hash table of L2: place of a segment, NONE for free."""
+    segment: Ints
+    """[place]"""
+    older: Ints
+    newer: Ints
+    lines: Ints
+    """[place, word] resident lines."""
+    out: Ints
+    """[place, Emit] rows handed on."""
+    counts: Ints
+    """[Count]"""
+
+
+def lay_out(program: ScheduleInput, chunk: int, *, detail: bool) -> tuple[Program, State]:
+    """Return a program and the state before its first cycle, for chunks of so many rows."""
+    caps = _caps(program)
+    modes = max((int(table_column(program, "flag")[table_column(program, "cross") > 0].max(initial=-1)) + 1), 1)
+    own = table_column(program, "flag")[table_column(program, "cross") == 0]
+    own_channels = int(own.max(initial=-1)) + 1
+    fixed = _fixed(program, caps, own_channels, modes, detail=detail)
+    return fixed, _fresh(program, fixed, chunk)
+
+
+def _caps(program: ScheduleInput) -> Ints:
+    """Distinct caps on each link, ascending, padded with 0; one column at least."""
+    found: list[set[int]] = [set() for _ in program.links]
+    transfers = table_column(program, "kind") == Kind.TRANSFER
+    for suffix in ("", "_hit"):
+        links = table_column(program, f"link{suffix}")[transfers]
+        units = table_column(program, f"cap_units{suffix}")[transfers]
+        for link in range(len(program.links)):
+            found[link] |= set(np.unique(units[links == link]).tolist())
+    caps = np.zeros((len(program.links), max([1, *map(len, found)])), np.int64)
+    for link, values in enumerate(found):
+        caps[link, : len(values)] = sorted(values)
+    return caps
+
+
+def _fixed(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: int, *, detail: bool) -> Program:
+    starts = template_starts(program)
+    table = _table(program, caps, own_channels, mode_flags)
+    order = np.argsort(program.call_core, kind="stable").astype(np.int64)
+    set_group, setters, waiters = _groups(program)
+    depth = np.ones(PIPES, np.int64)
+    for pipe, rows in program.queue_depth.items():
+        depth[pipe] = rows
+    channels = own_channels + len(program.cross_modes) * mode_flags
+    waiter = np.full(max(channels, 1), NONE, np.int64)
+    waits = table[:, Field.KIND] == Kind.WAIT_FLAG
+    waiter[table[waits, Field.CHANNEL]] = table[waits, Field.PIPE]
+    l2 = program.l2
+    return Program(
+        table=table,
+        starts=starts,
+        call_of=order,
+        call_template=program.call_template.astype(np.int64),
+        call_number=program.row_starts(),
+        call_slot=program.call_slot_start.astype(np.int64),
+        slot_base=np.append(program.slot_base_bytes.astype(np.int64), 0),
+        depth=depth,
+        waiter=waiter,
+        caps=caps,
+        set_group=set_group,
+        group_setters=setters,
+        group_waiters=waiters,
+        own_channels=own_channels,
+        mode_flags=mode_flags,
+        cross_cycles=program.cross_cycles,
+        dispatch_cycles=program.dispatch_cycles,
+        l2_mode=("model", "hit", "miss").index(l2.mode),
+        l2_room=max(1, l2.bytes // l2.segment_bytes),
+        line_bytes=l2.line_bytes,
+        segment_lines=l2.segment_bytes // l2.line_bytes,
+        detail=int(detail),
+    )
+
+
+def _table(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: int) -> Ints:
+    column = {name: table_column(program, name) for name in program.templates[0].columns} if program.templates else {}
+    table = np.zeros((len(column.get("kind", ())), FIELDS), np.int64)
+    if not len(table):
+        return table
+    same = {
+        Field.KIND: "kind", Field.PIPE: "pipe", Field.STARTUP: "startup", Field.WARM: "startup_warm",
+        Field.OCCUPANCY: "occupancy", Field.DRAIN: "drain", Field.BYTES: "bytes", Field.LINK: "link",
+        Field.STARTUP_HIT: "startup_hit", Field.WARM_HIT: "startup_warm_hit", Field.LINK_HIT: "link_hit",
+        Field.SLOT: "slot", Field.OFFSET: "gm_offset", Field.ROWS: "gm_rows", Field.LENGTH: "gm_length",
+        Field.PITCH: "gm_pitch", Field.CROSS: "cross",
+    }  # fmt: skip
+    for field, name in same.items():
+        table[:, field] = column[name]
+    for field, link, cap in ((Field.CLASS, "link", "cap_units"), (Field.CLASS_HIT, "link_hit", "cap_units_hit")):
+        for number in range(len(caps)):
+            here = (column["kind"] == Kind.TRANSFER) & (column[link] == number)
+            used = caps[number, : max(1, np.count_nonzero(caps[number] > 0))]
+            table[here, field] = np.searchsorted(used, column[cap][here])
+    crossing = column["cross"] > 0
+    mode_flag = np.where(crossing, (column["cross"] - 1) * mode_flags + column["flag"], 0)
+    table[:, Field.MODE_FLAG] = mode_flag
+    table[:, Field.CHANNEL] = np.where(crossing, own_channels + mode_flag, column["flag"])
+    cause = np.where(column["buffer_wait"] > 0, _BUFFER, _FLAG)
+    table[:, Field.CAUSE] = np.where(crossing, _CROSS, cause)
+    return table
+
+
+def _groups(program: ScheduleInput) -> tuple[Ints, Ints, Ints]:
+    modes = program.cross_modes
+    groups = sum(len(mode.setters) for mode in modes)
+    widest = max([1, *(len(waiters) for mode in modes for waiters in mode.waiters)])
+    set_group = np.full((max(1, len(modes)), program.core_count), NONE, np.int64)
+    setters = np.zeros(max(1, groups), np.int64)
+    waiters = np.full((max(1, groups), widest), NONE, np.int64)
+    group = 0
+    for number, mode in enumerate(modes):
+        for setting, waiting in zip(mode.setters, mode.waiters, strict=True):
+            set_group[number, list(setting)] = group
+            setters[group] = len(setting)
+            waiters[group, : len(waiting)] = waiting
+            group += 1
+    return set_group, setters, waiters
+
+
+def _fresh(program: ScheduleInput, fixed: Program, chunk: int) -> State:
+    cores, links, classes = program.core_count, *fixed.caps.shape
+    units, channels = cores * PIPES, len(fixed.waiter)
+
+    def zeros(*shape: int) -> Ints:
+        return np.zeros(shape, np.int64)
+
+    def nones(*shape: int) -> Ints:
+        return np.full(shape, NONE, np.int64)
+
+    core, unit, link, count = zeros(cores, CORE_FIELDS), zeros(units, UNIT_FIELDS), zeros(links, LINK_FIELDS), zeros(
+        COUNTS
+    )  # fmt: skip
+    bounds = np.searchsorted(program.call_core[fixed.call_of], np.arange(cores + 1))
+    core[:, Core.POSITION], core[:, Core.LAST], core[:, Core.LIMIT] = bounds[:-1], bounds[1:], bounds[1:]
+    core[:, Core.BEFORE] = NONE
+    unit[:, Unit.LAST] = unit[:, Unit.COMPLETE_BY] = NONE
+    unit[:, Unit.COLD] = 1
+    unit[:, Unit.PLACE] = np.tile(fixed.depth, cores)
+    link[:, Link.CAPACITY] = [info.capacity_units for info in program.links]
+    link[:, Link.NEXT], link[:, Link.LEFT_AT], link[:, Link.LEFT] = FOREVER, NONE, NONE
+    count[Count.FREE] = count[Count.OLDEST] = count[Count.NEWEST] = NONE
+    count[Count.READY] = cores
+    groups, mode_flags = len(fixed.group_setters), max(1, len(program.cross_modes)) * fixed.mode_flags
+    room = fixed.l2_room if fixed.l2_mode == 0 else 1
+    return State(
+        core=core,
+        unit=unit,
+        queue=zeros(units, int(fixed.depth.max()) + 1, QUEUED_FIELDS),
+        head=nones(cores, channels),
+        tail=nones(cores, channels),
+        following=zeros(0),
+        time=zeros(0),
+        by=zeros(0),
+        cross_seen=zeros(groups, mode_flags),
+        cross_count=zeros(cores, mode_flags),
+        cross_head=nones(groups, mode_flags),
+        cross_tail=nones(groups, mode_flags),
+        missing=zeros(0),
+        place=zeros(0),
+        heap=zeros(2 * units + 2),
+        ready=np.arange(cores, dtype=np.int64)[::-1].copy(),
+        wake=np.ones(cores, np.int64),
+        link=link,
+        served=zeros(links, classes),
+        active=zeros(links, classes),
+        finish=zeros(links, classes, units),
+        who=zeros(links, classes, units),
+        slots=nones(1 << (2 * room).bit_length()),
+        segment=nones(room),
+        older=nones(room),
+        newer=nones(room),
+        lines=zeros(room, -(-fixed.segment_lines // LINE_BITS)),
+        out=zeros(chunk if fixed.detail else 1, EMIT_WIDTH),
+        counts=count,
+    )
+
+
+def more_nodes(state: State, more: int) -> State:
+    """Return the state with more free nodes."""
+    have = len(state.time)
+
+    def longer(column: Ints) -> Ints:
+        return np.concatenate([column, np.zeros(more, np.int64)])
+
+    following = longer(state.following)
+    following[have:] = np.arange(have + 1, have + more + 1)
+    following[-1] = state.counts[Count.FREE]
+    state.counts[Count.FREE] = have
+    return state._replace(
+        following=following,
+        time=longer(state.time),
+        by=longer(state.by),
+        missing=longer(state.missing),
+        place=longer(state.place),
+    )

@@ -1,0 +1,679 @@
+"""Values of some tiles only, for programs too long to be computed whole.
+
+A sample is the output of some tiles, and every call that this output depends on: found backwards, byte by byte, through
+UB and GM. What those calls leave is what a full run leaves; everything else stays unwritten. Which bytes a template
+touches is found once, by running its instructions against a context that only looks; what a template makes of the bytes
+still wanted in UB is remembered, so that a long program is walked at the price of a look-up for each call.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendsim.device import Device
+from ascendsim.dtypes import unpack
+from ascendsim.errors import InputError
+from ascendsim.execute import Execution, FlagOrder, FlagWalk, Frame, Item, Pipes, PipeState, execute
+from ascendsim.isa.instruction import Array, Operand, Row, Step, TensorRef
+from ascendsim.memory import POISON, Bytes, Lanes
+from ascendsim.program import Program, Template
+from ascendsim.progress import StageProgress
+from ascendsim.terms import Buffer, HalfOverflow
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+HOW = ("first", "diagonal", "tail", "random")
+"""Ways to choose tiles."""
+
+MOST_RUNS = 1 << 20
+"""Runs of bytes that are sorted at once."""
+
+
+# ---- tiles ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Tile:
+    """One use of a @tile function that writes GM: on which core, and the how-many-th there."""
+
+    core: int
+    function: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What of a program was computed.
+
+    Attributes:
+        tiles: the tiles whose output is there.
+        tiles_there: how many tiles the program has.
+        calls_run: calls that were computed.
+        calls: calls that the program has.
+    """
+
+    tiles: tuple[Tile, ...]
+    tiles_there: int
+    calls_run: int
+    calls: int
+
+
+class _Tiles:
+    """Every tile of a program, sorted by function, core and number.
+
+    A program without a tile that writes GM is taken as if each call that writes GM were a tile, numbered on its core.
+    """
+
+    def __init__(self, program: Program) -> None:
+        calls = program.calls
+        names = sorted({t.name for t in program.templates})
+        writes = np.array([_writes_gm(t) for t in program.templates], np.bool_)
+        function = np.array([names.index(t.name) for t in program.templates], np.int64)
+        is_root = writes[calls["template"]] if len(writes) else np.zeros(0, np.bool_)
+        numbers = calls["tile"]
+        if not (is_root & (numbers >= 0)).any():
+            numbers = _numbered(calls["core"], is_root)
+        self._calls = np.flatnonzero(is_root & (numbers >= 0))
+        columns = (function[calls["template"][self._calls]], calls["core"][self._calls], numbers[self._calls])
+        shape = (len(names), program.block_dim, int(numbers.max(initial=0)) + 1)
+        table, self._tile = np.unique(np.ravel_multi_index(columns, shape), return_inverse=True)
+        self._names = names
+        self.function, self.core, self.number = np.unravel_index(table, shape)
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def calls_of(self, chosen: Ints, count: int) -> Flags:
+        """Which of the program's `count` calls belong to these tiles and write GM."""
+        is_chosen = np.zeros(len(self), np.bool_)
+        is_chosen[chosen] = True
+        roots = np.zeros(count, np.bool_)
+        roots[self._calls[is_chosen[self._tile]]] = True
+        return roots
+
+    def of_calls(self, roots: Flags) -> tuple[Tile, ...]:
+        """Tiles that these calls belong to."""
+        found = np.unique(self._tile[roots[self._calls]])
+        return tuple(sorted(Tile(int(self.core[i]), self._names[self.function[i]], int(self.number[i])) for i in found))
+
+    def groups(self) -> Iterator[tuple[Ints, Ints]]:
+        """For each function, by core that has tiles of it: the first of them, and the end."""
+        for function in np.unique(self.function):
+            first, end = np.searchsorted(self.function, (function, function + 1))
+            cores = np.unique(self.core[first:end])
+            yield tuple(first + np.searchsorted(self.core[first:end], cores, side) for side in ("left", "right"))
+
+
+def _writes_gm(template: Template) -> bool:
+    tensors = template.columns["dst_tensor"]
+    return any(template.tensors[t].buffer is Buffer.GM for t in np.unique(tensors[tensors >= 0]))
+
+
+def _numbered(core: Ints, counted: Flags) -> Ints:
+    """The how-many-th of its core each counted call is; -1 for the others."""
+    numbers = np.full(len(core), -1, np.int64)
+    for one in np.unique(core):
+        here = np.flatnonzero(counted & (core == one))
+        numbers[here] = np.arange(len(here))
+    return numbers
+
+
+def choose_tiles(program: Program, how: tuple[str, ...], seed: int = 0, count: int = 1) -> Flags:
+    """Return which calls write the output of the chosen tiles, one flag for each call.
+
+    Tiles of different functions are chosen separately, because their outputs differ.
+
+    Args:
+        program: the program.
+        how: "first" and "tail": each core's first and last tile; "diagonal": on the c-th of C cores that have tiles
+            tile number c * T // C of its T; "random": `count` of all tiles, or all if there are fewer.
+        seed: of the random ones; the stream is MT19937, which NumPy has frozen.
+        count: how many random ones.
+
+    Raises:
+        InputError: an unknown way to choose, or a count below 1.
+    """
+    unknown = [h for h in how if h not in HOW]
+    if unknown:
+        raise InputError(f"sample {unknown[0]!r}: must be among {', '.join(HOW)}")
+    if "random" in how and count < 1:
+        raise InputError(f"sample_tiles = {count}: must be at least 1")
+    tiles = _Tiles(program)
+    chosen = [np.zeros(0, np.int64)]
+    for first, end in tiles.groups():
+        diagonal = first + np.arange(len(first)) * (end - first) // len(first)
+        ways = {"first": first, "tail": end - 1, "diagonal": diagonal}
+        chosen += [ways[h] for h in how if h in ways]
+    if "random" in how:
+        chosen.append(np.random.RandomState(seed).permutation(len(tiles))[:count])
+    return tiles.calls_of(np.concatenate(chosen), len(program.calls["core"]))
+
+
+# ---- runs of bytes --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """A set of bytes as runs [start, end), in order, with at least a byte between one and the next."""
+
+    starts: Ints
+    ends: Ints
+
+    @classmethod
+    def of(cls, starts: Ints, ends: Ints) -> "Spans":
+        """Return the bytes of any runs."""
+        order = np.argsort(starts, kind="stable")
+        order = order[ends[order] > starts[order]]
+        starts, reach = starts[order], np.maximum.accumulate(ends[order])
+        is_first = np.ones(len(starts), np.bool_)
+        is_first[1:] = starts[1:] > reach[:-1]
+        return cls(starts[is_first], reach[np.append(is_first[1:], True)[: len(reach)]])
+
+    @classmethod
+    def of_lanes(cls, at: Lanes, offset: int) -> "Spans":
+        """Return the bytes of lanes that count from `offset`."""
+        if at.strides == (1,):
+            first = np.array([offset + at.first], np.int64)
+            return cls.of(first, first + at.size)
+        return cls.of(at.offsets + offset, at.offsets + offset + 1)
+
+    @classmethod
+    def of_flags(cls, flags: Flags) -> "Spans":
+        """Return the bytes whose flag is set."""
+        edges = np.flatnonzero(np.diff(flags.astype(np.int8), prepend=0, append=0))
+        return cls(edges[0::2], edges[1::2])
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __or__(self, other: "Spans") -> "Spans":
+        return Spans.of(np.concatenate((self.starts, other.starts)), np.concatenate((self.ends, other.ends)))
+
+    def __sub__(self, other: "Spans") -> "Spans":
+        edges = np.unique(np.concatenate((self.starts, self.ends, other.starts, other.ends)))
+        kept = self._holds(edges[:-1]) & ~other._holds(edges[:-1])
+        return Spans.of(edges[:-1][kept], edges[1:][kept])
+
+    def _holds(self, at: Ints) -> Flags:
+        held: Flags = np.searchsorted(self.starts, at, "right") > np.searchsorted(self.ends, at, "right")
+        return held
+
+    def shifted(self, by: int) -> "Spans":
+        """Return the bytes `by` further on."""
+        return Spans(self.starts + by, self.ends + by)
+
+    def touched(self, starts: Ints, ends: Ints) -> Flags:
+        """Which of these runs, none of them empty, share a byte with this set."""
+        if not len(self):
+            return np.zeros(len(starts), np.bool_)
+        next_one = np.searchsorted(self.ends, starts, "right")
+        found: Flags = (next_one < len(self)) & (self.starts[np.minimum(next_one, len(self) - 1)] < ends)
+        return found
+
+    def meets(self, other: "Spans") -> bool:
+        """Whether the sets share a byte."""
+        return bool(self.touched(other.starts, other.ends).any())
+
+
+NOTHING = Spans(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+# ---- what rows touch ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Bytes that rows of a template touch. GM by slot, counted from the slot's base.
+
+    Attributes:
+        ub_reads: read before these rows write them.
+        ub_writes: written.
+    """
+
+    ub_reads: Spans
+    ub_writes: Spans
+    gm_reads: tuple[tuple[int, Spans], ...]
+    gm_writes: tuple[tuple[int, Spans], ...]
+
+
+class _Looker:
+    """The Context that computes with zeros and notes in order which bytes are read and written."""
+
+    overflow = HalfOverflow.INF_NAN
+
+    def __init__(self, template: Template, ub_bytes: int) -> None:
+        self._tensors = template.tensors
+        self._ub_read = np.zeros(ub_bytes, np.bool_)
+        self._ub_written = np.zeros(ub_bytes, np.bool_)
+        self._gm_read: dict[int, Spans] = {}
+        self._gm_written: dict[int, Spans] = {}
+
+    def footprint(self, rows: list[Row]) -> Footprint:
+        """Run rows and return what they touched."""
+        for row in rows:
+            step = row.op.execute(self, row)
+            if step is not None:
+                step()
+        return Footprint(
+            Spans.of_flags(self._ub_read),
+            Spans.of_flags(self._ub_written),
+            tuple(self._gm_read.items()),
+            tuple(self._gm_written.items()),
+        )
+
+    def distance(self, a: Operand, b: Operand) -> int | None:
+        """Return the bytes from the start of `a` to the start of `b`, None where one lies in GM."""
+        first, second = self._tensor(a), self._tensor(b)
+        if first.buffer is not Buffer.UB or second.buffer is not Buffer.UB:
+            return None
+        return second.address_bytes + b.offset_bytes - first.address_bytes - a.offset_bytes
+
+    def reader(self, operand: Operand, at: Lanes) -> Callable[[], Array]:
+        """Return what gives zeros for elements of an operand."""
+        look, zeros = self._look(operand, at.of_bytes(operand.dtype.bytes)), np.zeros(at.size, operand.dtype.numpy)
+
+        def read() -> Array:
+            look()
+            return zeros
+
+        return read
+
+    def writer(self, operand: Operand, at: Lanes) -> Callable[[Array], None]:
+        """Return what takes elements of an operand."""
+        mark = self._mark(operand, at.of_bytes(operand.dtype.bytes))
+
+        def write(values: Array) -> None:
+            del values
+            mark()
+
+        return write
+
+    def mover(self, dst: Operand, dst_at: Lanes, src: Operand, src_at: Lanes) -> Step:
+        """Return what moves nothing."""
+        look, mark = self._look(src, src_at), self._mark(dst, dst_at)
+
+        def move() -> None:
+            look()
+            mark()
+
+        return move
+
+    def filler(self, dst: Operand, at: Lanes, value: Array | None) -> Step:
+        """Return what fills nothing."""
+        del value
+        return self._mark(dst, at)
+
+    def disowner(self, dst: Operand, at: Lanes) -> Step:
+        """Return what leaves bytes as they are and still changes how they count."""
+        return self.mover(dst, at, dst, at)
+
+    def scalar(self, row: Row) -> Callable[[], Array]:
+        """Return what gives a zero."""
+        assert row.dst is not None
+        zero = unpack(0, row.dst.dtype)
+        return lambda: zero
+
+    def register(self, row: Row) -> Callable[[Array], None]:
+        """Return what sets no register: they live inside a call."""
+        del row
+        return lambda value: None  # noqa: ARG005
+
+    def _tensor(self, operand: Operand) -> TensorRef:
+        return self._tensors[operand.tensor]
+
+    def _look(self, operand: Operand, at: Lanes) -> Step:
+        tensor = self._tensor(operand)
+        if tensor.buffer is not Buffer.UB:
+            spans = Spans.of_lanes(at, operand.offset_bytes)
+
+            def look_gm() -> None:
+                fresh = spans - self._gm_written.get(tensor.slot, NOTHING)
+                self._gm_read[tensor.slot] = self._gm_read.get(tensor.slot, NOTHING) | fresh
+
+            return look_gm
+        index = _index(at, tensor.address_bytes + operand.offset_bytes)
+
+        def look() -> None:
+            self._ub_read[index] |= ~self._ub_written[index]
+
+        return look
+
+    def _mark(self, operand: Operand, at: Lanes) -> Step:
+        tensor = self._tensor(operand)
+        if tensor.buffer is not Buffer.UB:
+            spans = Spans.of_lanes(at, operand.offset_bytes)
+
+            def mark_gm() -> None:
+                self._gm_written[tensor.slot] = self._gm_written.get(tensor.slot, NOTHING) | spans
+
+            return mark_gm
+        index = _index(at, tensor.address_bytes + operand.offset_bytes)
+
+        def mark() -> None:
+            self._ub_written[index] = True
+
+        return mark
+
+
+def _index(at: Lanes, start: int) -> slice | Ints:
+    """Byte indices of lanes, as a slice where they follow each other."""
+    if at.strides == (1,):
+        return slice(start + at.first, start + at.first + at.size)
+    return at.offsets + start
+
+
+class _Footprints:
+    """Parts of templates and what they touch; part number i < T is all of template i of T."""
+
+    def __init__(self, program: Program) -> None:
+        ends = [r.address_bytes + r.tensor_bytes for t in program.templates for r in t.tensors if r.buffer is Buffer.UB]
+        self._ub_bytes = max((program.ub_high_water_bytes, *ends))
+        self._templates = program.templates
+        self._numbers: dict[tuple[int, tuple[int, ...]], int] = {}
+        self.parts = [self._look(t, list(t.rows)) for t in program.templates]
+
+    def number(self, template: int, positions: tuple[int, ...]) -> int:
+        """Return the number of some rows of a template."""
+        key = (template, positions)
+        if key not in self._numbers:
+            rows = self._templates[template].rows
+            self._numbers[key] = len(self.parts)
+            self.parts.append(self._look(self._templates[template], [rows[p] for p in positions]))
+        return self._numbers[key]
+
+    def _look(self, template: Template, rows: list[Row]) -> Footprint:
+        with np.errstate(all="ignore"):
+            return _Looker(template, self._ub_bytes).footprint(rows)
+
+
+# ---- which calls an output needs ------------------------------------------------------------------------------------
+
+
+class _UbStates:
+    """Sets of UB bytes still wanted, by number (0: none), and what going backwards over a part makes of each."""
+
+    def __init__(self, parts: list[Footprint]) -> None:
+        self._parts = parts
+        self._numbers: dict[bytes, int] = {b"": 0}
+        self._states = [NOTHING]
+        self._known: list[dict[int, tuple[bool, int]]] = [{}]
+
+    def before(self, state: int, part: int) -> tuple[bool, int]:
+        """Return whether a part writes something wanted, and what is wanted before it if it runs."""
+        known = self._known[state].get(part)
+        if known is None:
+            wanted, touched = self._states[state], self._parts[part]
+            known = (wanted.meets(touched.ub_writes), self._number((wanted - touched.ub_writes) | touched.ub_reads))
+            self._known[state][part] = known
+        return known
+
+    def _number(self, spans: Spans) -> int:
+        number = self._numbers.setdefault(spans.starts.tobytes() + spans.ends.tobytes(), len(self._states))
+        if number == len(self._states):
+            self._states.append(spans)
+            self._known.append({})
+        return number
+
+
+Runs = tuple[tuple[int, tuple[int, ...]], ...]
+"""Rows that run one after another: of which call, counted from the current one (0, -1, ..), and which of its rows."""
+
+
+class _Orders:
+    """In which order rows run where pipes hold some; what a template does to the pipes' state is found once."""
+
+    def __init__(self, program: Program) -> None:
+        self._templates = program.templates
+        self._lines = program.lines
+        self._numbers: dict[object, int] = {}
+        self._states: list[PipeState] = []
+        self._known: list[dict[int, tuple[Runs, int]]] = []
+        self._number(PipeState())
+
+    def runs(self, core: int, templates: list[int]) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+        """(The how-many-th call makes rows run, how many calls back they belong, which rows of that call).
+
+        Raises:
+            Deadlock: rows are left that wait for flags nobody sets.
+        """
+        state = 0
+        for at, template in enumerate(templates):
+            known = self._known[state].get(template)
+            if known is None:
+                known = self._offer(state, template)
+                self._known[state][template] = known
+            ran, state = known
+            for back, positions in ran:
+                yield at, back, positions
+        pipes = Pipes(core, self._lines, lambda item: None)  # noqa: ARG005
+        pipes.go_on(self._states[state])
+        pipes.finish()
+
+    def _offer(self, state: int, template: int) -> tuple[Runs, int]:
+        ran: list[tuple[int, list[int]]] = []
+
+        def run(item: Item) -> None:
+            if not item.row.operands:
+                return
+            if not ran or ran[-1][0] != item.call:
+                ran.append((item.call, []))
+            ran[-1][1].append(item.position)
+
+        pipes, frame = Pipes(0, self._lines, run), Frame([], [])
+        pipes.go_on(self._states[state])
+        for position, row in enumerate(self._templates[template].rows):
+            pipes.offer(Item(row, position, 0, 0, frame, None))
+        after = pipes.state
+        held = tuple((pipe, tuple(replace(i, call=i.call - 1) for i in line)) for pipe, line in after.held)
+        return tuple((back, tuple(positions)) for back, positions in ran), self._number(PipeState(after.raised, held))
+
+    def _number(self, state: PipeState) -> int:
+        held = tuple((pipe, tuple((i.call, id(i.row)) for i in line)) for pipe, line in state.held)
+        number = self._numbers.setdefault((state.raised, held), len(self._states))
+        if number == len(self._states):
+            self._states.append(state)
+            self._known.append({})
+        return number
+
+
+class Closure:
+    """Every call that the final bytes of some calls' output depend on.
+
+    Attributes:
+        needed: which calls.
+        output: the GM bytes that the roots write, as addresses.
+    """
+
+    def __init__(self, program: Program, roots: Flags) -> None:
+        self._program = program
+        self.footprints = _Footprints(program)
+        self._ub = _UbStates(self.footprints.parts)
+        self._flags = FlagWalk(program)
+        self._orders = _Orders(program)
+        self._in_parts = False
+        self.output = self.written_by(roots)
+        self._wanted = NOTHING
+        self._wanted_runs: tuple[list[int], list[int]] = ([], [])
+        self._may_matter, self._reads_matter = self._meetings()
+        self.needed = self._fixpoint(roots)
+
+    def written_by(self, calls: Flags, tensors: frozenset[int] | None = None) -> Spans:
+        """Return the GM bytes that these calls write, as addresses; only those of some GM tensors, if given."""
+        gathered = NOTHING
+        for starts, ends in self._runs_written(calls, tensors):
+            gathered |= Spans.of(starts, ends)
+        return gathered
+
+    def _runs_written(self, calls: Flags, tensors: frozenset[int] | None) -> Iterator[tuple[Ints, Ints]]:
+        template, slot_start = self._program.calls["template"], self._program.calls["slot_start"]
+        for number in np.unique(template[calls]):
+            here = slot_start[calls & (template == number)]
+            for slot, spans in self.footprints.parts[number].gm_writes:
+                at = here + slot
+                if tensors is not None:
+                    at = at[np.isin(self._program.slot_tensor[at], list(tensors))]
+                base, step = self._program.slot_base_bytes[at], max(1, MOST_RUNS // max(1, len(spans)))
+                for i in range(0, len(base), step):
+                    some = base[i : i + step, None]
+                    yield (some + spans.starts).reshape(-1), (some + spans.ends).reshape(-1)
+
+    def _meetings(self) -> tuple[Flags, Flags]:
+        """(Calls whose writes to GM may be wanted by the output or a later call, calls whose reads of GM may be so)."""
+        written = self._hulls([p.gm_writes for p in self.footprints.parts])
+        read = self._hulls([p.gm_reads for p in self.footprints.parts])
+        wanted = Spans.of(read[1], read[2]) | self.output
+        ever_written = Spans.of(written[1], written[2])
+        count = len(self._program.calls["core"])
+        matter = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        for flags, spans, (call, starts, ends) in zip(matter, (wanted, ever_written), (written, read), strict=True):
+            flags[call[spans.touched(starts, ends)]] = True
+        return matter
+
+    def _hulls(self, touched: list[tuple[tuple[int, Spans], ...]]) -> tuple[Ints, Ints, Ints]:
+        """For each call and slot: (call, lowest GM address, end) of what is touched through it."""
+        calls = self._program.calls
+        found = [(np.zeros(0, np.int64),) * 3]
+        for template, slots in enumerate(touched):
+            here = np.flatnonzero(calls["template"] == template) if slots else np.zeros(0, np.int64)
+            for slot, spans in slots:
+                if len(spans):
+                    base = self._program.slot_base_bytes[calls["slot_start"][here] + slot]
+                    found.append((here, base + spans.starts[0], base + spans.ends[-1]))
+        call, starts, ends = (np.concatenate(column) for column in zip(*found, strict=True))
+        return call, starts, ends
+
+    def _fixpoint(self, roots: Flags) -> Flags:
+        """Walk backwards; where pipes split calls, again until a call found needed in one part is so in all."""
+        forced, needed = roots, self._walk(roots)
+        while self._in_parts and (needed != forced).any():
+            forced, needed = needed, self._walk(needed)
+        return needed
+
+    def _walk(self, forced: Flags) -> Flags:
+        needed = forced.copy()
+        self._want(self.output)
+        core = self._program.calls["core"]
+        for number in range(self._program.block_dim - 1, -1, -1):
+            calls = np.flatnonzero(core == number)
+            candidate = forced[calls] | self._may_matter[calls]
+            if candidate.any():
+                self._walk_core(number, calls, forced, needed)
+        return needed
+
+    def _walk_core(self, core: int, calls: Ints, forced: Flags, needed: Flags) -> None:
+        """Go backwards over a core's calls and enter those that write what is wanted after them."""
+        calls, parts = self._sequence(core, calls)
+        is_forced, is_candidate = forced[calls].tolist(), (forced | self._may_matter)[calls]
+        candidates = np.flatnonzero(is_candidate).tolist()
+        call_list, part_list, candidate_list = calls.tolist(), parts.tolist(), is_candidate.tolist()
+        state, at = 0, len(call_list) - 1
+        while at >= 0:
+            if state == 0:  # nothing of UB is wanted: only calls that write GM can be next
+                place = bisect_right(candidates, at)
+                if place == 0:
+                    return
+                at = candidates[place - 1]
+            call, part = call_list[at], part_list[at]
+            is_wanted, before = self._ub.before(state, part)
+            if is_wanted or is_forced[at] or (candidate_list[at] and self._writes_wanted(call, part)):
+                needed[call] = True
+                state = before
+                self._pass_gm(call, part)
+            at -= 1
+
+    def _sequence(self, core: int, calls: Ints) -> tuple[Ints, Ints]:
+        """(Call, part of its template) in the order in which a core runs them."""
+        templates = self._program.calls["template"][calls]
+        if self._flags.order(templates) is not FlagOrder.HELD:
+            return calls, templates
+        self._in_parts = True
+        template_list = templates.tolist()
+        ran: list[int] = []
+        parts: list[int] = []
+        for at, back, positions in self._orders.runs(core, template_list):
+            ran.append(at + back)
+            parts.append(self.footprints.number(template_list[at + back], positions))
+        return calls[np.array(ran, np.int64)], np.array(parts, np.int64)
+
+    def _want(self, spans: Spans) -> None:
+        self._wanted = spans
+        self._wanted_runs = spans.starts.tolist(), spans.ends.tolist()
+
+    def _writes_wanted(self, call: int, part: int) -> bool:
+        return any(self._wanted.meets(spans) for spans in self._near(call, part))
+
+    def _near(self, call: int, part: int) -> Iterator[Spans]:
+        """What a call writes to GM, slot by slot, where its hull has something wanted in it."""
+        starts, ends = self._wanted_runs
+        first_slot = int(self._program.calls["slot_start"][call])
+        for slot, spans in self.footprints.parts[part].gm_writes:
+            base = int(self._program.slot_base_bytes[first_slot + slot])
+            next_one = bisect_right(ends, base + int(spans.starts[0])) if len(spans) else len(ends)
+            if next_one < len(ends) and starts[next_one] < base + int(spans.ends[-1]):
+                yield spans.shifted(base)
+
+    def _pass_gm(self, call: int, part: int) -> None:
+        """What is wanted of GM before a call that runs."""
+        for spans in list(self._near(call, part)):
+            self._want(self._wanted - spans)
+        if self._reads_matter[call]:
+            first_slot = int(self._program.calls["slot_start"][call])
+            for slot, spans in self.footprints.parts[part].gm_reads:
+                self._want(self._wanted | spans.shifted(int(self._program.slot_base_bytes[first_slot + slot])))
+
+
+# ---- running a sample -----------------------------------------------------------------------------------------------
+
+
+def execute_sample(
+    program: Program,
+    device: Device,
+    gm: tuple[Bytes, ...],
+    roots: Flags,
+    *,
+    overflow: HalfOverflow | None = None,
+    log_core: int | None = None,
+    progress: StageProgress | None = None,
+) -> tuple[Execution, Sample]:
+    """Compute the output of some tiles, in place in `gm`.
+
+    Afterwards the bytes that those tiles write are as after a full run; every other byte that the program writes is
+    poison and unwritten, whatever it held before.
+
+    Args:
+        program: the program.
+        device: as for `execute`.
+        gm: bytes of every GM tensor, in the program's order.
+        roots: calls that write the output, from `choose_tiles`.
+        overflow: half-overflow mode, None for the device's.
+        log_core: keep the instruction log of this core, of the calls that run.
+        progress: told how many cores are done.
+
+    Raises:
+        Deadlock: a core's pipes wait for flags that are never set.
+    """
+    closure = Closure(program, roots)
+    filled = frozenset(i for i, memory in enumerate(gm) if memory.written.any())
+    execution = execute(
+        program, device, gm, overflow=overflow, log_core=log_core, only=closure.needed, progress=progress
+    )
+    everything = np.ones(len(roots), np.bool_)
+    left = closure.written_by(closure.needed) | closure.written_by(everything, filled)
+    _forget(program, gm, left - closure.output)
+    tiles = _Tiles(program)
+    return execution, Sample(tiles.of_calls(roots), len(tiles), int(closure.needed.sum()), len(roots))
+
+
+def _forget(program: Program, gm: tuple[Bytes, ...], left: Spans) -> None:
+    """Make GM bytes, given by address, poison and unwritten."""
+    bases = np.array([g.base_bytes for g in program.gm], np.int64)
+    for start, end in zip(left.starts.tolist(), left.ends.tolist(), strict=True):
+        for i in range(int(np.searchsorted(bases, start, "right")) - 1, int(np.searchsorted(bases, end, "left"))):
+            memory = gm[i]
+            first, past = (min(max(0, address - int(bases[i])), len(memory.content)) for address in (start, end))
+            memory.content[first:past] = POISON
+            memory.written[first:past] = False

@@ -1,0 +1,102 @@
+"""A run as plain data, arrays and what JSON can hold, and back: what a run folder stores and what a painter is sent."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, astuple, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ascendsim import __version__
+from ascendsim.device import Device
+from ascendsim.engine.base import TIMELINE_COLUMNS, Skip, Timeline, Totals
+from ascendsim.errors import Finding
+from ascendsim.program import from_arrays, to_arrays
+from ascendsim.result import Expectation, RunResult
+from ascendsim.sample import Sample, Tile
+
+SCHEMA = 2
+"""2: what all rows add up to stands beside the rows, of which a long run keeps only some."""
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
+def arrays_of(result: RunResult) -> Arrays:
+    """Return program, timeline and log of a run as named arrays."""
+    return to_arrays(result.program) | _timeline_arrays(result.timeline) | _log_arrays(result.log)
+
+
+def record_of(result: RunResult, scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rest of a run, with a scenario whose file names are right where the record will stand."""
+    return {
+        "schema": SCHEMA,
+        "ascendsim": __version__,
+        "summary": result.summary(),
+        "findings": [f.to_dict() for f in result.findings],
+        "engine": result.engine,
+        "windows": [list(window) for window in result.windows],
+        "values": result.values,
+        "sample": None if result.sample is None else asdict(result.sample),
+        "expectations": [[e.what, e.wanted, e.got, e.met] for e in result.expectations],
+        "scenario": scenario,
+        "device": json.loads(result.device.model_dump_json(by_alias=True)),
+    }
+
+
+def result_of(
+    record: Mapping[str, Any], arrays: Mapping[str, Any], outputs: Mapping[str, Any], place: Path
+) -> RunResult:
+    """Undo `arrays_of` and `record_of`; `place` is where the scenario's file names start."""
+    findings = [{k: v for k, v in f.items() if k != "severity"} for f in record["findings"]]
+    program = from_arrays({k: v for k, v in arrays.items() if not k.startswith(("timeline", "totals."))})
+    return RunResult(
+        name=record["summary"]["name"],
+        device=Device.model_validate(record["device"]),
+        program=program,
+        timeline=_timeline_of(arrays),
+        outputs=dict(outputs),
+        findings=tuple(Finding(**f) for f in findings),
+        scenario=record["scenario"],
+        log=tuple(json.loads(arrays["log"].tobytes())) if "log" in arrays else (),
+        despite_findings=record["summary"]["despite_findings"],
+        expectations=tuple(Expectation(*e) for e in record["expectations"]),
+        folder=place,
+        engine=record["engine"],
+        windows=tuple((first, last) for first, last in record["windows"]),
+        values=record["values"],
+        sample=_sample_of(record["sample"]),
+    )
+
+
+def _sample_of(record: Mapping[str, Any] | None) -> Sample | None:
+    if record is None:
+        return None
+    return Sample(**{**record, "tiles": tuple(Tile(**tile) for tile in record["tiles"])})
+
+
+def _timeline_arrays(timeline: Timeline) -> dict[str, np.ndarray[Any, Any]]:
+    """The rows that were kept, what all rows add up to, and what was not simulated."""
+    rows = {f"timeline.{name}": timeline[name] for name in TIMELINE_COLUMNS}
+    totals = {f"totals.{f.name}": np.asarray(getattr(timeline.totals, f.name)) for f in fields(Totals)}
+    skipped = np.array([astuple(skip) for skip in timeline.skipped], np.int64).reshape(-1, len(fields(Skip)))
+    size = np.array([timeline.row_count, timeline.makespan_cycles])
+    return rows | totals | {"timeline_size": size, "timeline_skipped": skipped}
+
+
+def _timeline_of(arrays: Mapping[str, Any]) -> Timeline:
+    """Undo `_timeline_arrays`."""
+    totals = {f.name: arrays[f"totals.{f.name}"] for f in fields(Totals)}
+    row_count, makespan = arrays["timeline_size"].tolist()
+    return Timeline(
+        {name: arrays[f"timeline.{name}"] for name in TIMELINE_COLUMNS},
+        row_count,
+        makespan,
+        Totals(**totals | {"bin_cycles": int(totals["bin_cycles"])}),
+        tuple(Skip(*skip) for skip in arrays["timeline_skipped"].tolist()),
+    )
+
+
+def _log_arrays(log: tuple[dict[str, str], ...]) -> dict[str, np.ndarray[Any, Any]]:
+    """The instruction log as JSON text; nothing where the program tells it all."""
+    return {"log": np.frombuffer(json.dumps(log).encode(), np.uint8)} if log else {}

@@ -1,0 +1,165 @@
+"""Totals against a slow count from the whole timeline, cycle by cycle where that says it best."""
+
+from collections import Counter, defaultdict
+from itertools import combinations
+
+import numpy as np
+import pytest
+from agreement import PROFILE, flags, passed
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_programs import Shape, programs
+from small_programs import program, s, set_flag, v, wait_flag
+
+from ascendsim.engine import compiled, reference, totals
+from ascendsim.engine.base import Kind, Wait
+from ascendsim.terms import HardEvent, Pipe
+
+LARGE = Shape(max_calls=9, max_steps=9)
+HELD = (Wait.FLAG, Wait.BUFFER, Wait.CROSS_CORE, Wait.BARRIER)
+WORK = (Kind.EXEC, Kind.TRANSFER)
+PIPES = len(Pipe)
+CHUNKS = st.sampled_from([1, 5, 23, 100, 1 << 16])
+
+
+class Slow:
+    """What rows add up to, from marks on the cycles of every core and pipe."""
+
+    def __init__(self, p, t):
+        self.p, self.t = p, t
+        shape = (p.core_count, PIPES, t.makespan_cycles)
+        self.busy, self.stalled = np.zeros(shape, bool), np.zeros(shape, bool)
+        self.rows = np.zeros(shape[:2], int)
+        starts = np.concatenate([[0], np.cumsum([len(template) for template in p.templates])])
+        self.hot = starts[p.call_template[t["call"]]] + t["row"]
+        self.table_rows = int(starts[-1])
+        for row in range(len(t)):
+            self._mark(row)
+        self.stalled &= ~self.busy
+
+    def _mark(self, row):
+        t, dispatch = self.t, self.p.dispatch_cycles
+        core, pipe, start = t["core"][row], t["pipe"][row], t["start"][row]
+        if t["kind"][row] in WORK:
+            self.rows[core, pipe] += 1
+            self.busy[core, pipe, start : t["end"][row]] = True
+        if t["waited_for"][row] in HELD:
+            self.stalled[core, pipe, start : start + t["wait_cycles"][row]] = True
+        if pipe != Pipe.S:
+            begun = t["dispatched"][row] - dispatch
+            self.busy[core, Pipe.S, begun : t["dispatched"][row]] = True
+            self.stalled[core, Pipe.S, begun - t["stuck_cycles"][row] : begun] = True
+
+    def overlap(self):
+        shared = np.zeros((PIPES, PIPES), int)
+        for a, b in combinations(range(1, PIPES), 2):
+            shared[a, b] = (self.busy[:, a] & self.busy[:, b]).sum()
+        return shared
+
+    def waits(self):
+        """(cycles, count) of [template row, Wait]."""
+        cycles, counts = np.zeros((2, self.table_rows, len(Wait)), int)
+        for row, hot in enumerate(self.hot):
+            stuck = Wait.QUEUE_FULL, self.t["stuck_cycles"][row]
+            for wait, waited in ((self.t["waited_for"][row], self.t["wait_cycles"][row]), stuck):
+                cycles[hot, wait] += waited
+                counts[hot, wait] += waited > 0
+        return cycles, counts
+
+    def spent(self):
+        t, spent, later = self.t, np.zeros(self.table_rows, int), {}
+        for row in reversed(np.flatnonzero(np.isin(t["kind"], WORK) & (t["pipe"] != Pipe.S)).tolist()):
+            place = t["core"][row], t["pipe"][row]
+            spent[self.hot[row]] += min(t["end"][row], later.get(place, t["end"][row])) - t["start"][row]
+            later[place] = t["start"][row]
+        return spent
+
+    def double_sets(self):
+        """(count, first number) of [template row]: sets n + 1 that come before wait n, or before it took its flag."""
+        found = defaultdict(list)
+        for (_, _, cross), (sets, waits) in flags(self.p, self.t).items():
+            for later, wait in zip(sets[1:], waits, strict=False):
+                if not cross and self.t["end"][later] < passed(self.t, wait):
+                    found[self.hot[later]].append(later)
+        counts, first = np.zeros(self.table_rows, int), np.full(self.table_rows, -1)
+        for hot, rows in found.items():
+            counts[hot], first[hot] = len(rows), min(rows)
+        return counts, first
+
+    def bins(self, cycles, bins):
+        """Cycles of work in each bin; there is none behind the last."""
+        end = bins * cycles
+        padded = np.zeros((PIPES, max(end, self.busy.shape[2])), int)
+        padded[:, : self.busy.shape[2]] = self.busy.sum(axis=0)
+        padded[Pipe.S] = 0
+        assert not padded[:, end:].any()
+        return padded[:, :end].reshape(PIPES, bins, cycles).sum(axis=2)
+
+
+def check_totals(p, t, found):
+    slow = Slow(p, t)
+    assert (found.rows == slow.rows).all()
+    assert (found.busy_cycles == slow.busy.sum(axis=2)).all()
+    assert (found.stalled_cycles == slow.stalled.sum(axis=2)).all()
+    assert (found.busy_cycles + found.stalled_cycles <= t.makespan_cycles).all()
+    assert (found.overlap_cycles == slow.overlap()).all()
+    cycles, counts = slow.waits()
+    assert (found.wait_cycles == cycles).all()
+    assert (found.wait_count == counts).all()
+    assert (found.spent_cycles == slow.spent()).all()
+    doubles, first = slow.double_sets()
+    assert (found.double_sets == doubles).all()
+    assert (found.first_double == first).all()
+    assert (found.busy_bins == slow.bins(found.bin_cycles, found.busy_bins.shape[1])).all()
+    end = t["end"][np.isin(t["kind"], WORK) & (t["pipe"] != Pipe.S)].max(initial=0)
+    shortest = totals.BINS * found.bin_cycles // 2
+    assert found.bin_cycles == 1 or end > shortest, "bins are no longer than they need to be"
+
+
+@pytest.mark.parametrize("bins", [1024, 8, 2])
+def test_totals_are_what_a_slow_count_of_every_cycle_gives(monkeypatch, bins):
+    """For both engines, whatever the length of a chunk, and for bins that have to get longer."""
+    seen = Counter()
+    monkeypatch.setattr(totals, "BINS", bins)
+
+    @settings(PROFILE, max_examples=200)
+    @given(programs(LARGE), CHUNKS)
+    def check(p, rows):
+        monkeypatch.setattr(compiled, "CHUNK_ROWS", rows)
+        t = reference.schedule(p)
+        for found in (t.totals, compiled.schedule(p).totals):
+            check_totals(p, t, found)
+        seen.update({Wait(wait).name for wait in np.flatnonzero(t.totals.wait_count.sum(axis=0))})
+        seen["double sets"] += bool(t.totals.double_sets.any())
+        seen["overlap"] += bool(t.totals.overlap_cycles.any())
+        seen["longer bins"] += t.totals.bin_cycles > 1
+
+    check()
+    names = {wait.name for wait in Wait if wait != Wait.NOTHING} | {"double sets", "overlap"}
+    assert {name for name in names | ({"longer bins"} if bins < 1024 else set()) if seen[name] < 10} == set()
+
+
+def test_each_total_of_a_small_program():
+    """V works from 3 to 9 and drains until 12, when the flag rises; MTE2 waits for it from 5 on."""
+    rows = [s(2), v(4, startup=2, drain=3), set_flag(HardEvent.V_MTE2), wait_flag(HardEvent.V_MTE2)]
+    t = compiled.schedule(program((0, rows)))
+    assert t["start"].tolist() == [0, 3, 9, 5]
+    assert t["end"].tolist() == [2, 9 + 3, 12, 13]
+    found = t.totals
+    assert found.busy_cycles[0, [Pipe.S, Pipe.V, Pipe.MTE2]].tolist() == [2 + 3, 9, 0]
+    assert found.stalled_cycles[0, [Pipe.S, Pipe.V, Pipe.MTE2]].tolist() == [0, 0, 7]
+    assert found.rows[0, [Pipe.S, Pipe.V, Pipe.MTE2]].tolist() == [1, 1, 0]
+    assert found.wait_cycles[3, Wait.FLAG] == 7
+    assert found.spent_cycles.tolist() == [0, 9, 0, 0]
+    assert found.busy_bins[Pipe.V].nonzero()[0].tolist() == list(range(3, 12))
+
+
+@pytest.mark.parametrize(("pause", "doubles"), [(0, [4]), (6, [4]), (7, []), (20, [])])
+def test_a_set_is_double_if_it_comes_before_the_wait_of_the_set_before_took_its_flag(pause, doubles):
+    """V is at work from 1 to 11 and then takes the first set; the second set of S is complete at 4 and the pause."""
+    event = HardEvent.S_V
+    rows = [v(10), set_flag(event), wait_flag(event), s(pause), set_flag(event), wait_flag(event)]
+    t = compiled.schedule(program((0, rows)))
+    assert t["end"][4] == 4 + pause
+    assert t.totals.double_sets.nonzero()[0].tolist() == doubles
+    assert t.totals.first_double.tolist() == [row if row in doubles else -1 for row in range(6)]
