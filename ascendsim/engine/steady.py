@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ascendsim.engine.base import Ints, Keep, Kind, Skip
 from ascendsim.engine.loop import TIME_SHIFT
-from ascendsim.engine.state import FOREVER, NONE, Core, Count, Field, Held, Link, Program, Queued, State, Unit
+from ascendsim.engine.state import FOREVER, NONE, PIPES, Core, Count, Field, Held, Link, Program, Queued, State, Unit
 from ascendsim.engine.totals import TotalsBuilder
 
 _ROW_BITS = 32
@@ -40,11 +40,10 @@ class _Words:
         """Take in some elements of an array."""
         self.places.append((array.reshape(-1), np.asarray(indices, np.int64).reshape(-1)))
 
-    def column(self, array: Ints, *columns: int) -> None:
-        """Take in whole columns of a two-dimensional array."""
-        rows = np.arange(len(array)) * array.shape[1]
+    def columns(self, array: Ints, rows: Ints, *columns: int) -> None:
+        """Take in some columns of some rows of a two-dimensional array."""
         for column in columns:
-            self.add(array, rows + column)
+            self.add(array, rows * array.shape[1] + column)
 
     def read(self) -> Ints:
         """Return the elements."""
@@ -69,7 +68,9 @@ class _Look:
     calls: _Words = field(default_factory=_Words)
     same: list[Ints] = field(default_factory=list)
     heap: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    now: int = 0
+    leader: int = 0
+    at: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """[core] where its scalar unit is."""
     done: int = 0
     position: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     sums: tuple[Ints, ...] = ()
@@ -82,7 +83,7 @@ class Steady:
     def __init__(self, fixed: Program, state: State, keep: Keep, stride: int) -> None:
         self._fixed = fixed
         self._windows = keep.windows
-        self._leader = int((state.core[:, Core.LAST] - state.core[:, Core.POSITION]).argmax())
+        self._leader = 0
         self._stride = stride
         self._position = np.empty_like(fixed.call_of)
         self._position[fixed.call_of] = np.arange(len(fixed.call_of))
@@ -134,61 +135,73 @@ class Steady:
         self._last, self._stretches, self._age = look, [], 0
 
     def _limit(self, state: State) -> None:
-        """Stop the leading core after some more calls, and have it go on until then."""
-        me = state.core[self._leader]
-        me[Core.LIMIT] = min(me[Core.POSITION] + self._stride, me[Core.LAST])
+        """Let the core with the most calls left lead: stop it after some more calls, and have it go on until then."""
+        state.core[:, Core.LIMIT] = state.core[:, Core.LAST]
+        before, self._leader = self._leader, int((state.core[:, Core.LAST] - state.core[:, Core.POSITION]).argmax())
+        if before != self._leader:
+            self._go_on(state, before)
+        self._go_on(state, self._leader)
+
+    def _go_on(self, state: State, core: int) -> None:
+        me = state.core[core]
+        if core == self._leader:
+            me[Core.LIMIT] = min(me[Core.POSITION] + self._stride, me[Core.LAST])
+        if me[Core.HELD] != Held.LIMIT:
+            return
         me[Core.HELD] = Held.NOT  # calls without rows may take it to its next limit at once
-        if state.wake[self._leader] == 0:
-            state.ready[state.counts[Count.READY]] = self._leader
+        if state.wake[core] == 0:
+            state.ready[state.counts[Count.READY]] = core
             state.counts[Count.READY] += 1
-        state.wake[self._leader] |= 1
+        state.wake[core] |= 1
 
     # ---- reading the state ---------------------------------------------------------------------------------------
 
     def _read(self, state: State, builder: TotalsBuilder) -> _Look:
-        look = _Look()
-        self._read_cores(look, state)
-        self._read_queues(look, state)
-        self._read_flags(look, state)
+        look, live = _Look(), _live(state)
+        look.same.append(live.astype(np.int64))
+        self._read_cores(look, state, live)
+        self._read_queues(look, state, live)
+        self._read_flags(look, state, live)
         self._read_links(look, state)
-        self._read_totals(look, builder)
-        look.now = int(state.core[self._leader, Core.AT])
+        self._read_totals(look, builder, live)
+        look.leader = self._leader
+        look.at = state.core[:, Core.AT].copy()
         look.done = int(state.counts[Count.DONE])
         look.position = state.core[:, Core.POSITION].copy()
         look.sums = tuple(array.copy() for array in builder.sums)
         look.values = {name: getattr(look, name).read() for name in ("times", "strict", "rows", "calls")}
         return look
 
-    def _read_cores(self, look: _Look, state: State) -> None:
-        look.times.column(state.core, Core.AT)
-        look.times.add(state.counts, np.array([Count.MAKESPAN]))
-        look.rows.column(state.core, Core.BEFORE)
-        inside = np.flatnonzero(state.core[:, Core.HOT] != state.core[:, Core.HOT_END]) * state.core.shape[1]
-        look.rows.add(state.core, inside + Core.NUMBER)
-        look.calls.add(state.core, inside + Core.CALL)
-        look.same.append(state.core[:, _CORE_SAME])
+    def _read_cores(self, look: _Look, state: State, live: NDArray[np.bool_]) -> None:
+        cores = np.flatnonzero(live)
+        look.times.columns(state.core, cores, Core.AT)
+        look.rows.columns(state.core, cores, Core.BEFORE)
+        inside = np.flatnonzero(live & (state.core[:, Core.HOT] != state.core[:, Core.HOT_END]))
+        look.rows.columns(state.core, inside, Core.NUMBER)
+        look.calls.columns(state.core, inside, Core.CALL)
+        look.same.append(state.core[cores][:, _CORE_SAME])
 
-    def _read_queues(self, look: _Look, state: State) -> None:
+    def _read_queues(self, look: _Look, state: State, live: NDArray[np.bool_]) -> None:
         """Pipes, and their queues from the oldest place to the newest."""
-        look.times.column(state.unit, *_UNIT_TIMES)
-        look.rows.column(state.unit, *_UNIT_ROWS)
-        look.same.append(state.unit[:, _UNIT_SAME])
-        depth = np.tile(self._fixed.depth, len(state.core))
-        pushed = state.unit[:, Unit.PUSHED]
-        look.same += [pushed - state.unit[:, Unit.TAKEN], np.minimum(pushed, depth)]
+        units = np.flatnonzero(np.repeat(live, PIPES))
+        look.times.columns(state.unit, units, *_UNIT_TIMES)
+        look.rows.columns(state.unit, units, *_UNIT_ROWS)
+        look.same.append(state.unit[units][:, _UNIT_SAME])
+        depth = np.tile(self._fixed.depth, len(state.core))[units]
+        pushed = state.unit[units, Unit.PUSHED]
+        look.same += [pushed - state.unit[units, Unit.TAKEN], np.minimum(pushed, depth)]
         step = np.arange(state.queue.shape[1])
-        place = (state.unit[:, Unit.PUSH_PLACE, None] + step) % (depth[:, None] + 1)
-        unit = np.arange(len(depth))[:, None]
-        at = ((unit * state.queue.shape[1] + place) * state.queue.shape[2])[step <= depth[:, None]]
+        place = (state.unit[units, Unit.PUSH_PLACE, None] + step) % (depth[:, None] + 1)
+        at = ((units[:, None] * state.queue.shape[1] + place) * state.queue.shape[2])[step <= depth[:, None]]
         flat = state.queue.reshape(-1)
         look.times.add(state.queue, np.concatenate([at + Queued.DISPATCHED, at + Queued.START]))
         look.rows.add(state.queue, np.concatenate([at + Queued.NUMBER, at + Queued.AFTER]))
         look.calls.add(state.queue, at + Queued.CALL)
         look.same += [flat[at + Queued.HOT], flat[at + Queued.STUCK]]
 
-    def _read_flags(self, look: _Look, state: State) -> None:
+    def _read_flags(self, look: _Look, state: State, live: NDArray[np.bool_]) -> None:
         """Raised flags in their order, and cross-core flags that some setters have not set yet."""
-        for heads in (state.head, state.cross_head):
+        for heads in (np.where(live[:, None], state.head, NONE), state.cross_head):
             nodes, owners = _chains(heads, state.following)
             look.times.add(state.time, nodes)
             look.rows.add(state.by, nodes)
@@ -207,30 +220,34 @@ class Steady:
         look.heap = state.heap[:count].copy()
         busy = np.flatnonzero(state.link[:, Link.ACTIVE] > 0) * state.link.shape[1]
         look.strict.add(state.link, busy + Link.SINCE)
-        look.times.column(state.link, Link.LEFT_AT)
-        look.rows.column(state.link, Link.LEFT)
+        links = np.arange(len(state.link))
+        look.times.columns(state.link, links, Link.LEFT_AT)
+        look.rows.columns(state.link, links, Link.LEFT)
         look.same += [state.link[:, (Link.ACTIVE, Link.DIRTY)], state.active.copy()]
         for link, which in zip(*np.nonzero(state.active), strict=True):
             left = state.finish[link, which] - state.served[link, which]
             pairs = np.stack([left, state.who[link, which]])[:, : state.active[link, which]]
             look.same.append(pairs[:, np.lexsort(pairs[::-1])])
 
-    def _read_totals(self, look: _Look, builder: TotalsBuilder) -> None:
-        now = builder.open
+    def _read_totals(self, look: _Look, builder: TotalsBuilder, live: NDArray[np.bool_]) -> None:
+        now, cores = builder.open, np.flatnonzero(live)
         for array in (now.run_start, now.run_end, now.last_start, now.last_end):
-            look.times.add(array, np.arange(array.size))
-        nodes, owners = _chains(np.where(now.line_side > 0, now.line_head, NONE), builder.pool.following, now.line_tail)
+            look.times.columns(array, cores, *range(PIPES))
+        heads = np.where((now.line_side > 0) & live[:, None], now.line_head, NONE)
+        nodes, owners = _chains(heads, builder.pool.following, now.line_tail)
         look.times.add(builder.pool.time, nodes)
         look.rows.add(builder.pool.number, nodes)
-        look.same += [now.last_hot, now.line_side, now.seen, owners, builder.pool.hot[nodes], builder.carried[:, 0]]
-        look.strict.column(builder.carried, 1, 2)
+        look.same += [now.last_hot[cores], now.line_side[cores], now.seen[cores], owners, builder.pool.hot[nodes]]
+        look.same.append(builder.carried[:, 0])
+        look.strict.columns(builder.carried, np.arange(len(builder.carried)), 1, 2)
         look.same = [np.array(values) for values in look.same]
 
     # ---- comparing and skipping ----------------------------------------------------------------------------------
 
     def _try_skip(self, then: _Look, look: _Look, state: State, builder: TotalsBuilder) -> Skip | None:
         """Skip as many periods as fit if the state has come back, and say so."""
-        cycles, calls = look.now - then.now, look.position - then.position
+        now = int(look.at[then.leader])
+        cycles, calls = now - int(then.at[then.leader]), look.position - then.position
         moving = self._moving(then, look, cycles, calls)
         if moving is None:
             return None
@@ -248,8 +265,9 @@ class Steady:
         state.core[:, Core.POSITION] += times * calls
         rows = times * (look.done - then.done)
         state.counts[Count.DONE] += rows
+        state.counts[Count.MAKESPAN] = max(state.counts[Count.MAKESPAN], _reached(state))
         builder.repeat(then.sums, np.concatenate([np.zeros((0, 3), np.int64), *self._stretches]), cycles, times)
-        return Skip(look.now, look.now + times * cycles, cycles, rows)
+        return Skip(now, now + times * cycles, cycles, rows)
 
     def _moving(
         self, then: _Look, look: _Look, cycles: int, calls: Ints
@@ -312,7 +330,7 @@ class Steady:
             kept = int(np.searchsorted(self._kept, oldest[core]))
             upto = min(int(self._kept[kept]) if kept < len(self._kept) else last, last)
             most = min(most, repeats // period, (upto - now) // period)
-        end = int(state.counts[Count.MAKESPAN])
+        end = _reached(state)
         for first, last in self._windows:
             if last > begin:
                 most = min(most, (first - end) // cycles)
@@ -331,6 +349,20 @@ class Steady:
         call = state.queue[np.arange(len(place)), first, Queued.CALL]
         position = np.where(waiting, self._position[call], FOREVER).reshape(cores, -1)
         return np.asarray(np.minimum(oldest, position.min(axis=1)))
+
+
+def _live(state: State) -> NDArray[np.bool_]:
+    """Which cores have rows left. What the others hold does not matter any more."""
+    unit = state.unit.reshape(len(state.core), PIPES, -1)
+    busy = (unit[:, :, Unit.TAKEN] != unit[:, :, Unit.PUSHED]) | (unit[:, :, Unit.HELD] != Held.NOT)
+    return np.asarray((state.core[:, Core.HELD] != Held.DONE) | busy.any(axis=1))
+
+
+def _reached(state: State) -> int:
+    """The cycle by which all that cores with rows left have done, or dispatched, is complete at the earliest."""
+    live = _live(state)
+    complete = state.unit[np.repeat(live, PIPES), Unit.COMPLETE].max(initial=0)
+    return int(max(complete, state.core[live, Core.AT].max(initial=0)))
 
 
 def _chains(heads: Ints, following: Ints, tails: Ints | None = None) -> tuple[Ints, Ints]:
