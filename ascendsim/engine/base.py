@@ -27,7 +27,7 @@ are on one pipe and all its waits on one pipe, as a HardEvent names them.
 and waits are the rows of the two kinds above with `cross` one more than the mode's number. A set is raised as any
 other; when every setter of the group has raised the flag for the n-th time, the flags of all waiters rise for the n-th
 time, `cross_cycles` later; they are released by the last of these sets. Each waiter takes its own. A core that sets for
-no group only sets; one that waits in none waits for ever.
+no group only sets; one that waits in none waits for ever. A core sets a flag on one pipe and waits for it on one.
 
 **Barriers.** BARRIER holds its pipe until all earlier rows of the pipe are complete, and ends `occupancy` later. On
 S it holds the scalar unit until all pipes of the core are empty and complete.

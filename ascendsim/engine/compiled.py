@@ -126,7 +126,7 @@ class _Run:
 def frontier(fixed: Program, state: State) -> Ints:
     """Return, for each core, a cycle before which no instruction or transfer starts that has not come out yet.
 
-    What another part of the same core holds goes on after that part, so it does not count.
+    What waits goes on after that which it waits for: another part of the same core, or for a cross-core flag of any.
     """
     cores = len(state.core)
     unit = state.unit.reshape(cores, PIPES, -1)
@@ -135,33 +135,39 @@ def frontier(fixed: Program, state: State) -> Ints:
     behind = np.where(place < fixed.depth, place + 1, 0)
     ready = np.maximum(queue[core, pipe, behind, Queued.DISPATCHED], unit[:, :, Unit.OCCUPIED])
     waiting = unit[:, :, Unit.TAKEN] != unit[:, :, Unit.PUSHED]
-    begun, held = queue[core, pipe, place, Queued.START], unit[:, :, Unit.HELD]
-    lowest = np.where(held != Held.NOT, begun, np.where(waiting, ready, FOREVER))
-    by_own = (held == Held.FLAG) & _held_by_own(fixed, state, core, queue[core, pipe, place, Queued.HOT])
-    pipes = np.where(by_own, FOREVER, lowest).min(axis=1)
+    held, hot = unit[:, :, Unit.HELD], queue[core, pipe, place, Queued.HOT]
+    lowest = np.where(held != Held.NOT, queue[core, pipe, place, Queued.START], np.where(waiting, ready, FOREVER))
+    pipe_waits, pipe_crosses = _waits_for_flag(fixed, state, core, hot, held)
     at = np.where(state.core[:, Core.HELD] == Held.DONE, FOREVER, state.core[:, Core.AT])
-    going = np.minimum(pipes, np.where(_scalar_held_by_own(fixed, state), FOREVER, at))
+    scalar_waits, scalar_crosses = _scalar_waits(fixed, state)
+    pipes = np.where(pipe_waits, FOREVER, lowest).min(axis=1)
+    going = np.minimum(pipes, np.where(scalar_waits, FOREVER, at))
+    crosses = pipe_crosses.any(axis=1) | scalar_crosses
+    going = np.where(crosses, going.min(initial=FOREVER), going)
     return np.asarray(np.where(going < FOREVER, going, np.minimum(lowest.min(axis=1), at)))
 
 
-def _held_by_own(fixed: Program, state: State, core: Ints, hot: Ints) -> NDArray[np.bool_]:
-    """Whether waits are for a flag of the core's own that is still down."""
+def _waits_for_flag(
+    fixed: Program, state: State, core: Ints, hot: Ints, held: Ints
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Whether parts are held by a wait whose flag is down, and whether that is a cross-core flag."""
     if not len(fixed.table):
-        return np.zeros(hot.shape, np.bool_)
-    channel = fixed.table[hot, Field.CHANNEL]
-    return np.asarray((fixed.table[hot, Field.CROSS] == 0) & (state.head[core, channel] == NONE))
+        nowhere = np.zeros(hot.shape, np.bool_)
+        return nowhere, nowhere
+    waits = (held == Held.FLAG) & (state.head[core, fixed.table[hot, Field.CHANNEL]] == NONE)
+    return waits, waits & (fixed.table[hot, Field.CROSS] > 0)
 
 
-def _scalar_held_by_own(fixed: Program, state: State) -> NDArray[np.bool_]:
-    """Whether scalar units stand before a full queue, at a barrier, or at a flag of their core's own."""
+def _scalar_waits(fixed: Program, state: State) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Whether scalar units stand before a full queue, at a barrier or a flag, and whether at a cross-core flag."""
     held, hot = state.core[:, Core.HELD], state.core[:, Core.HOT]
     inside = np.where((held == Held.ROOM) | (held == Held.FLAG), hot, 0)
     core = np.arange(len(hot))
-    by_flag = (held == Held.FLAG) & _held_by_own(fixed, state, core, inside)
+    by_flag, crosses = _waits_for_flag(fixed, state, core, inside, held)
     pipe = fixed.table[inside, Field.PIPE] if len(fixed.table) else inside
     unit = state.unit[core * PIPES + pipe]
     full = unit[:, Unit.PUSHED] - unit[:, Unit.TAKEN] >= fixed.depth[pipe]
-    return np.asarray(by_flag | (held == Held.BARRIER) | ((held == Held.ROOM) & full))
+    return np.asarray(by_flag | (held == Held.BARRIER) | ((held == Held.ROOM) & full)), crosses
 
 
 def _deadlock(program: ScheduleInput, fixed: Program, state: State) -> Deadlock:
