@@ -225,9 +225,9 @@ def within(timeline: Timeline, windows: Sequence[Span]) -> Timeline:
     """Return a timeline with only those rows that are at work in some stretches of time; all if there are none."""
     if not windows:
         return timeline
-    chosen = Keep(np.zeros(1, np.bool_), tuple(windows)).chosen(
-        timeline["call"] * 0, timeline["start"], timeline["end"]
-    )
+    t, nowhere = timeline, np.zeros(len(timeline), np.int64)
+    keep = Keep(np.zeros(1, np.bool_), tuple(windows))
+    chosen = keep.chosen(nowhere, nowhere, t["dispatched"], t["stuck_cycles"], t["end"])
     return replace(timeline, columns={name: column[chosen] for name, column in timeline.columns.items()})
 
 

@@ -1,7 +1,7 @@
 """The `ascendsim` command. Each command imports what it needs itself, so that `--help` is quick.
 
 Exit codes: 0 done; 1 findings of severity E; 2 input that cannot be used; 3 an expectation of the scenario is not met;
-4 deadlock; 5 the engines disagree; 130 interrupted.
+4 deadlock; 5 the engines disagree; 6 the pictures could not be drawn; 130 interrupted.
 """
 
 import gc
@@ -22,13 +22,23 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from ascendsim import __version__
-from ascendsim.errors import AscendSimError, Deadlock, EnginesDiffer, Finding, InputError, Rejected, Severity
+from ascendsim.errors import (
+    AscendSimError,
+    Deadlock,
+    EnginesDiffer,
+    Finding,
+    InputError,
+    PainterError,
+    Rejected,
+    Severity,
+)
+from ascendsim.progress import COMPILING
 
 app = typer.Typer(
     name="ascendsim",
     help="Simulate AscendC operators without an NPU: values, cycles, memory map and findings from one run.\n\n"
     "Exit codes: 0 done, 1 findings of severity E, 2 input that cannot be used, 3 an expectation is not met, "
-    "4 deadlock, 5 the engines disagree, 130 interrupted.",
+    "4 deadlock, 5 the engines disagree, 6 no pictures, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -59,6 +69,7 @@ class Exit(IntEnum):
     EXPECTATION = 3
     DEADLOCK = 4
     ENGINES = 5
+    PICTURES = 6
     INTERRUPTED = 130
 
 
@@ -117,6 +128,10 @@ def run(
         windows = [parse_window(text, loaded.load_device().clock_mhz) for text in trace_window or ()]
         with _rejection_as_json(as_json), _progress() as progress:
             result = run_scenario(loaded, engine, windows=windows, despite_findings=despite_findings, progress=progress)
+            for first, last in windows:
+                if (first, last) not in result.windows:
+                    text = f"note: the run is over at cycle {result.makespan_cycles}; window {first}:{last} is left out"
+                    err.print(text, markup=False, soft_wrap=True)
             files = write_run(result, target, time=unit, painter=painter, progress=progress)
     if as_json:
         _print_json(result.summary() | {"out": str(target)})
@@ -285,7 +300,8 @@ class _LazyBar:
         self._task: TaskID | None = None
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        if self._bar is None and time.monotonic() - self._begun > 1:
+        _interrupt.check()
+        if self._bar is None and (stage == COMPILING or time.monotonic() - self._begun > 1):
             columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"))
             self._bar = Progress(*columns, TimeRemainingColumn(), console=err, transient=True)
             self._task = self._bar.add_task(stage)
@@ -312,9 +328,24 @@ class _Interrupted(BaseException):
     """Ctrl-C. Not a KeyboardInterrupt, which the command-line library would turn into its own message and code."""
 
 
-def _interrupt(signal_number: int, frame: FrameType | None) -> None:
-    del signal_number, frame
-    raise _Interrupted
+class _Interrupt:
+    """What Ctrl-C does: it raises, and says so again later, because Python drops what is raised while objects go."""
+
+    def __init__(self) -> None:
+        self.seen = False
+
+    def __call__(self, signal_number: int, frame: FrameType | None) -> None:
+        del signal_number, frame
+        self.seen = True
+        raise _Interrupted
+
+    def check(self) -> None:
+        """Raise if there was a Ctrl-C."""
+        if self.seen:
+            raise _Interrupted
+
+
+_interrupt = _Interrupt()
 
 
 def main() -> None:
@@ -323,12 +354,16 @@ def main() -> None:
     signal.signal(signal.SIGINT, _interrupt)
     try:
         app()
+        _interrupt.check()
     except Rejected as error:
         _print_rejected(error.findings)
         sys.exit(Exit.FINDINGS)
     except Deadlock as error:
         err.print(f"error: {error}", markup=False)
         sys.exit(Exit.DEADLOCK)
+    except PainterError as error:
+        err.print(f"error: {error}", markup=False, soft_wrap=True)
+        sys.exit(Exit.PICTURES)
     except EnginesDiffer as error:
         err.print(f"error: {error}", markup=False, soft_wrap=True)
         sys.exit(Exit.ENGINES)

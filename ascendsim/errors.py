@@ -121,6 +121,10 @@ class Rejected(AscendSimError):
         super().__init__("\n".join(str(f) for f in self.findings))
 
 
+class PainterError(AscendSimError):
+    """The pictures of a run could not be drawn; everything else of it is there."""
+
+
 class EnginesDiffer(AscendSimError):
     """The two engines gave different timelines for one program: an error of this package, not of the user."""
 

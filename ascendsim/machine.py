@@ -23,7 +23,7 @@ from ascendsim.expect import judge
 from ascendsim.fills import make_fill
 from ascendsim.memory import Bytes, GlobalTensor, place_in_gm
 from ascendsim.program import Program
-from ascendsim.progress import Progress, silent, stage
+from ascendsim.progress import COMPILING, Progress, silent, stage
 from ascendsim.record import Kernel, record
 from ascendsim.result import RunResult
 from ascendsim.sample import Sample, choose_tiles, execute_sample
@@ -101,7 +101,8 @@ def run(
         scenario: a file, the name of a shipped one, or a loaded one.
         engine: overrides the scenario's: "compiled", "reference", or "both" to compare the two.
         set: changes to the file, {"tiling.tile_m": 32}.
-        windows: (first, last) cycles of which all rows are kept if the run is too long to keep them all.
+        windows: (first, last) cycles of which all rows are kept if the run is too long to keep them all. Those that
+            lie behind its end are left out.
         despite_findings: simulate although there are findings of severity E, where that has a meaning.
         progress: told of each stage how much is done.
 
@@ -111,10 +112,11 @@ def run(
         Deadlock: pipes wait for flags that are never set.
         EnginesDiffer: with engine="both", the engines do not agree.
     """
+    check_windows(windows)
     loaded = _loaded(scenario, set)
     how = loaded.machine
     ready = _prepare(loaded, with_data=how.values != "none")
-    engine_name = engine or how.engine
+    engine_name = how.engine if engine is None else engine
     check_engine_name(engine_name, tuple(ENGINES))
     program, findings, complete = _record_and_check(ready, progress)
     stop_on_errors(findings, despite_findings and complete)
@@ -123,7 +125,6 @@ def run(
     stop_on_errors(values.findings, despite_findings)
     keep = rows_to_keep(program, windows)
     timeline = schedule(program, ready.device, engine_name, how.l2, progress, keep)
-    check_windows(windows, timeline.makespan_cycles)
     findings += _of_timeline(program, timeline)
     findings += tuple(f for name in values.outputs for f in _of_output(name, values))
     result = RunResult(
@@ -136,7 +137,7 @@ def run(
         scenario=loaded.resolved(),
         folder=loaded.folder,
         engine=engine_name,
-        windows=tuple(windows),
+        windows=tuple((first, last) for first, last in windows if first < timeline.makespan_cycles),
         values=how.values,
         sample=values.sample,
         despite_findings=despite_findings and any(f.severity is Severity.ERROR for f in findings),
@@ -332,7 +333,7 @@ def schedule(
 ) -> Timeline:
     """Return when every row of a program runs on a device; of a long one only what is to be kept."""
     if engine != "reference" and not compiled.is_ready():
-        progress("compiling the engine, once", 0, 1)
+        progress(COMPILING, 0, 1)
     return ENGINES[engine](schedule_input(program, device, l2_mode), stage(progress, "schedule"), keep)
 
 

@@ -1,29 +1,40 @@
 """A process that draws a run's pictures while this one goes on: on two cores they then take no time of their own.
 
-It is started early, because loading the drawing library takes as long as drawing.
+It is started early, because loading the drawing library takes as long as drawing. The two meet through files in a
+folder of their own, so that nothing that either prints can disturb them.
 """
 
+import os
 import pickle
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from ascendsim.errors import PainterError
 
-class PainterError(RuntimeError):
-    """The process that draws has failed; its text says how. An error of this package, or the process was ended."""
+RUN, PICTURES, MESSAGES = "run.pickle", "pictures.pickle", "messages.txt"
 
 
 class Painter:
-    """Starts the process on entry and ends it on exit, however far it got."""
+    """Starts the process on entry and ends it on exit, however far it got. It draws one run."""
 
     def __enter__(self) -> Self:
-        # -P: the module is that of this installation, whatever lies in the working directory.
-        command = [sys.executable, "-P", "-m", "ascendsim.plot.process"]
-        self._process = subprocess.Popen(  # noqa: S603 - this program, nothing from outside
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-        )
+        self._folder = tempfile.TemporaryDirectory(prefix="ascendsim-")
+        place = Path(self._folder.name)
+        with (place / MESSAGES).open("wb") as messages:
+            # -P: the module is that of this installation, whatever lies in the working directory.
+            self._process = subprocess.Popen(  # noqa: S603 - this program, nothing from outside
+                [sys.executable, "-P", "-m", "ascendsim.plot.process", str(place)],
+                stdin=subprocess.PIPE,
+                stdout=messages,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=_environment(),
+            )
         return self
 
     def __exit__(
@@ -31,30 +42,29 @@ class Painter:
     ) -> None:
         self._process.kill()
         self._process.communicate()
+        self._folder.cleanup()
 
     def begin(self, record: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         """Have a run drawn, given as `stored` gives it."""
+        (Path(self._folder.name) / RUN).write_bytes(pickle.dumps((dict(record), dict(arrays))))
         assert self._process.stdin is not None
-        try:
-            pickle.dump((dict(record), dict(arrays)), self._process.stdin)
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            raise self._failed() from None
+        self._process.stdin.close()  # tells the other that the file is there
 
     def pictures(self) -> dict[str, bytes]:
         """Wait for the pictures and return them, by file name.
 
         Raises:
-            PainterError: there are none.
+            PainterError: there are none; the text says why.
         """
-        assert self._process.stdout is not None
-        try:
-            pictures: dict[str, bytes] = pickle.load(self._process.stdout)  # noqa: S301 - what our own process wrote
-        except EOFError:
-            raise self._failed() from None
+        code, place = self._process.wait(), Path(self._folder.name)
+        if code != 0:
+            messages = (place / MESSAGES).read_text(errors="replace").strip().splitlines()
+            raise PainterError(f"the pictures could not be drawn (exit code {code}): {' | '.join(messages[-3:])}")
+        pictures: dict[str, bytes] = pickle.loads((place / PICTURES).read_bytes())  # noqa: S301 - our own process's
         return pictures
 
-    def _failed(self) -> PainterError:
-        assert self._process.stderr is not None
-        text = self._process.stderr.read().decode(errors="replace").strip()
-        return PainterError(f"drawing the pictures failed with exit code {self._process.wait()}: {text}")
+
+def _environment() -> dict[str, str]:
+    """This process's environment, with its own module path, and without a choice of window system."""
+    environment = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}
+    return environment | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

@@ -2,6 +2,9 @@
 
 from typing import Protocol
 
+COMPILING = "compiling the engine, once"
+"""A stage that tells nothing until it is over."""
+
 
 class Progress(Protocol):
     """Told of each stage ("record", "values", "schedule", "pictures") how much of it is done."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from itertools import count
 from numbers import Integral, Real
-from types import CellType, FrameType, MappingProxyType
+from types import CellType, FrameType, FunctionType, MappingProxyType
 from typing import Any, Concatenate, ParamSpec, Protocol
 
 from ascendsim.builder import ProgramBuilder, RecordedTile, RecorderState, SlotTensor, TileArgumentError
@@ -110,6 +110,7 @@ class AiCore(
 
     def layout_changes(self) -> None:
         """A queue or buffer moves: what was known of arguments that hold it is void."""
+        self._outside_of_tiles("init_buffer")
         self._argument_numbers.clear()
 
     # ---- system variables ---------------------------------------------------------------------------------------
@@ -390,13 +391,17 @@ class AiCore(
         self._argument_numbers[id(argument)] = (argument, number)
         return number
 
-    def _captured(self, fn: Callable[..., None]) -> Hashable:
-        """What a tile's function takes from the function around it; what has no value to compare, by identity."""
-        cells = [cell for cell in fn.__closure__ or () if cell != CellType()]
-        return tuple(
-            self._value_key(c.cell_contents) if isinstance(c.cell_contents, _VALUES) else _Same(c.cell_contents)
-            for c in cells
-        )
+    def _captured(self, fn: Callable[..., Any], seen: frozenset[int] = frozenset()) -> Hashable:
+        """What a function takes from those around it: values, functions with what these take, else identities."""
+        cells = [cell.cell_contents for cell in fn.__closure__ or () if cell != CellType()]
+        return tuple(self._captured_one(it, seen | {id(fn)}) for it in cells)
+
+    def _captured_one(self, it: object, seen: frozenset[int]) -> Hashable:
+        if isinstance(it, _VALUES):
+            return self._value_key(it)
+        if isinstance(it, FunctionType) and id(it) not in seen:
+            return (_Same(it), self._captured(it, seen))
+        return _Same(it)
 
     def _value_key(self, argument: object) -> Hashable:
         """A value that cannot change behind our back. Floats by their bits: 0.0 is not -0.0, and 1 is not 1.0."""
@@ -404,9 +409,9 @@ class AiCore(
             raise self.fail("a GM tensor inside another @tile argument; pass it as an argument of its own")
         if isinstance(argument, Register):
             raise self.fail("a scalar read from UB cannot be passed into a @tile; read it inside")
-        kind = type(argument).__name__
+        kind = type(argument)
         if isinstance(argument, Real) and not isinstance(argument, Integral):
-            return (kind, float(argument).hex())
+            return (kind, repr(argument))
         if isinstance(argument, tuple):
             return (kind, tuple(self._value_key(a) for a in argument))
         if isinstance(argument, _VALUES):
@@ -414,7 +419,7 @@ class AiCore(
         values = _frozen_fields(argument)
         if values is not None:
             return (kind, tuple(self._value_key(v) for v in values))
-        raise self.fail(f"a @tile argument of type {kind} may change between calls; pass {_VALUE_NAMES}")
+        raise self.fail(f"a @tile argument of type {kind.__name__} may change between calls; pass {_VALUE_NAMES}")
 
     def _close_segment(self) -> None:
         if self._segment.rows:
@@ -472,10 +477,10 @@ class _Same:
 
 def _frozen_fields(argument: Any) -> list[object] | None:
     """The field values of a frozen dataclass; None for anything else."""
-    if not is_dataclass(argument) or isinstance(argument, type):
+    own = vars(type(argument)).get("__dataclass_params__")  # not a base's: a subclass may hold more than its fields
+    if own is None or not own.frozen:
         return None
-    is_frozen: bool = argument.__dataclass_params__.frozen  # type: ignore[attr-defined]
-    return [getattr(argument, f.name) for f in fields(argument)] if is_frozen else None
+    return [getattr(argument, f.name) for f in fields(argument)]
 
 
 def _is_machinery(frame: FrameType) -> bool:
@@ -552,8 +557,9 @@ def tile(fn: Callable[Concatenate[AiCore, P], None]) -> TileFunction[P]:
     """Mark a function as a tile: recorded once per key, replayed as a call afterwards.
 
     GM tensors it uses must be its arguments; it returns nothing and does not ask for the block index. The key is its
-    arguments, what it takes from the function around it, and the state of masks, events and queues. What it reads of
-    module globals or inside a list or dict must not change while a kernel is recorded: that is not seen.
+    arguments, what it takes from the functions around it, and the state of masks, events and queues. What it reads of
+    module globals, inside a list or dict, or of attributes of an object from around it must not change while a kernel
+    is recorded: that is not seen.
     """
     signature = TileSignature(fn, inspect.signature(fn))
 

@@ -11,13 +11,14 @@ import tomli_w
 
 from ascendsim import __version__, report, trace
 from ascendsim.arrays import load_npz, npz_bytes, storable
-from ascendsim.errors import InputError
+from ascendsim.errors import InputError, PainterError
 from ascendsim.painter import Painter
 from ascendsim.progress import Progress, silent
 from ascendsim.result import RunResult
 from ascendsim.stored import SCHEMA, arrays_of, record_of, result_of
 
 RUN_FILE = "run.json"
+PICTURES = ("timeline.png", "timeline.svg", "memory.png")
 UNFINISHED = ".unfinished"
 """Stands in a run's folder while it is written, so that one that was broken off is known and can be written again."""
 
@@ -43,28 +44,37 @@ def write_run(
 
     Raises:
         InputError: the folder cannot be used.
+        PainterError: the pictures could not be drawn; all other files are written.
     """
     target = Path(folder)
     check_folder(target)
     if painter is None:
         with Painter() as own:
-            contents = _contents(result, target, time, own, progress)
-    else:
-        contents = _contents(result, target, time, painter, progress)
+            return _write(result, target, time, own, progress)
+    return _write(result, target, time, painter, progress)
+
+
+def _write(
+    result: RunResult, target: Path, time: Literal["us", "cycle"], painter: Painter, progress: Progress
+) -> tuple[Path, ...]:
+    contents, failed = _contents(result, target, time, painter, progress)
     try:
         target.mkdir(parents=True, exist_ok=True)
         (target / UNFINISHED).touch()
-        (target / RUN_FILE).unlink(missing_ok=True)
+        for name in (RUN_FILE, *PICTURES):
+            (target / name).unlink(missing_ok=True)
         for name, content in contents.items():
             write_whole(target / name, content)
         (target / UNFINISHED).unlink()
     except OSError as error:
         raise InputError(f"--out {target}: cannot write: {error.strerror}") from None
+    if failed is not None:
+        raise PainterError(f"{target}: {failed}; the other files are written")
     return tuple(target / name for name in contents)
 
 
 def check_folder(target: Path) -> None:
-    """Raise InputError unless a run may be written there: a new or empty folder, or one that holds a run."""
+    """Raise InputError unless a run can be written there: into a new or empty folder, or one that holds a run."""
     try:
         names = {path.name for path in target.iterdir()} if target.is_dir() else set()
         is_file = target.exists() and not target.is_dir()
@@ -74,6 +84,9 @@ def check_folder(target: Path) -> None:
         raise InputError(f"--out {target}: the folder holds other files and no run; choose a new or empty one")
     if is_file:
         raise InputError(f"--out {target}: is a file; name a folder")
+    there = next(path for path in (target.absolute(), *target.absolute().parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"--out {target}: nothing can be written into {there}; name another folder")
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -88,26 +101,29 @@ def write_whole(path: Path, content: bytes) -> None:
 
 def _contents(
     result: RunResult, target: Path, time: Literal["us", "cycle"], painter: Painter, progress: Progress
-) -> dict[str, bytes]:
-    """Every file's content. The pictures are drawn meanwhile, by another process."""
+) -> tuple[dict[str, bytes], PainterError | None]:
+    """Every file's content, and why there are no pictures if there are none. They are drawn meanwhile."""
     record, arrays = record_of(result, _relocated(result, target)), arrays_of(result)
     painter.begin(record, arrays)
-    makers: dict[str, Callable[[], Mapping[str, bytes]]] = {
-        "report.md": lambda: {"report.md": report.markdown(result).encode()},
-        "trace.json": lambda: {"trace.json": trace.trace_json(result, time).encode()},
-        "outputs.npz": lambda: {"outputs.npz": npz_bytes(storable(result.outputs))},
-        "findings.json": lambda: {"findings.json": _json([f.to_dict() for f in result.findings])},
-        "scenario.toml": lambda: {"scenario.toml": tomli_w.dumps(record["scenario"]).encode()},
-        "run.npz": lambda: {"run.npz": npz_bytes(arrays)},
-        "pictures": painter.pictures,
-        RUN_FILE: lambda: {RUN_FILE: _json(record)},
+    makers: dict[str, Callable[[], bytes]] = {
+        "report.md": lambda: report.markdown(result).encode(),
+        "trace.json": lambda: trace.trace_json(result, time).encode(),
+        "outputs.npz": lambda: npz_bytes(storable(result.outputs)),
+        "findings.json": lambda: _json([f.to_dict() for f in result.findings]),
+        "scenario.toml": lambda: tomli_w.dumps(record["scenario"]).encode(),
+        "run.npz": lambda: npz_bytes(arrays),
     }
     contents: dict[str, bytes] = {}
-    for done, make in enumerate(makers.values()):
-        progress("pictures and files", done, len(makers))
-        contents |= make()
-    progress("pictures and files", len(makers), len(makers))
-    return contents
+    for done, (name, make) in enumerate(makers.items()):
+        progress("pictures and files", done, len(makers) + 1)
+        contents[name] = make()
+    failed = None
+    try:
+        contents |= painter.pictures()
+    except PainterError as error:
+        failed = error
+    progress("pictures and files", len(makers) + 1, len(makers) + 1)
+    return contents | {RUN_FILE: _json(record)}, failed
 
 
 def _json(value: object) -> bytes:

@@ -82,7 +82,7 @@ class QueueSpec(_Model):
 class MachineSpec(_Model):
     """How to simulate."""
 
-    engine: str = "compiled"
+    engine: Literal["compiled", "reference", "both"] = "compiled"
     l2: Literal["model", "hit", "miss"] = "model"
     half_overflow: Literal["inf_nan", "saturate"] | None = None
     values: Literal["all", "sample", "none"] = "all"
@@ -105,6 +105,10 @@ class MachineSpec(_Model):
         given = [name for name in ("sample", "sample_tiles", "sample_seed") if getattr(self, name) is not None]
         if given and self.values != "sample":
             raise ValueError(f'{given[0]} says which tiles to compute; it needs values = "sample"')
+        if self.sample is not None and "random" not in self.sample:
+            for name, default in (("sample_tiles", 1), ("sample_seed", 0)):
+                if getattr(self, name) != default:
+                    raise ValueError(f'{name} is about random tiles; it needs "random" in sample')
         return self
 
 
@@ -115,7 +119,7 @@ class PlatformSpec(_Model):
     aiv_cores: int = Field(ge=1)
     ub_bytes: int = Field(default=196608, ge=1)
     l1_bytes: int = Field(default=524288, ge=1)
-    l2_bytes: int = Field(default=201326592, ge=1)
+    l2_bytes: int = Field(default=201326592, ge=1, le=HOST_BYTES)
     clock_mhz: int = Field(default=1850, ge=1)
 
 

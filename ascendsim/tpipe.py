@@ -219,6 +219,16 @@ class TQue(_Buffers):
         """Start the state machine once InitBuffer has given buffers."""
         self._states = [State.FREE] * self.num
         self._backward = [-1] * self.num
+        self._fifo, self._next = [], 0
+
+    def check_unused(self) -> None:
+        """Refuse a queue whose buffers are in use: InitBuffer would move them."""
+        used = next((state for state in self._states if state is not State.FREE), None)
+        if used is not None:
+            free = State.FREE.value
+            raise self.asc.reject(
+                QUE_STATE, operand=self.name, got=used.value, wanted=free, que=self.name, op="InitBuffer"
+            )
 
     @property
     def _events(self) -> tuple[HardEvent, HardEvent]:
@@ -306,6 +316,7 @@ class TQue(_Buffers):
     @property
     def state(self) -> QueState:
         """Everything that later calls depend on."""
+        self.asc.settle()
         return (tuple(self._states), tuple(self._backward), tuple(self._fifo), self._next)
 
     @state.setter
@@ -329,6 +340,8 @@ class TPipe:
             raise self.asc.reject(BUF_LENGTH, operand=que.name, got=f"{num} x {length_bytes} B", wanted=wanted)
         self.asc.settle()
         self.asc.layout_changes()
+        if isinstance(que, TQue):
+            que.check_unused()
         que.num = num
         que.buffer_bytes = align_up(length_bytes, DATABLOCK_BYTES)
         que.address_bytes = self.end_bytes

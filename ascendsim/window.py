@@ -21,7 +21,7 @@ def rows_to_keep(program: Program, windows: Sequence[Window] = (), whole_rows: i
     """Return which rows of a program to keep, None for all.
 
     Of a long one that is what happens in the windows, and for every core as many first and last calls as give about
-    EDGE_ROWS rows at either end, at least one.
+    EDGE_ROWS rows at either end, at least one; of a call that is longer than that, its first and last rows.
     """
     if len(program) <= whole_rows:
         return None
@@ -34,7 +34,16 @@ def rows_to_keep(program: Program, windows: Sequence[Window] = (), whole_rows: i
         mine = order[begin:end]
         kept[mine[: _calls_of(lengths[mine], budget)]] = True
         kept[mine[len(mine) - _calls_of(lengths[mine[::-1]], budget) :]] = True
-    return Keep(kept, tuple(windows))
+    return Keep(kept, tuple(windows), _ends(program, budget))
+
+
+def _ends(program: Program, rows: int) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
+    """So many first and last rows of every template, for those that are longer than both; None if there are none."""
+    lengths = [len(t) for t in program.templates]
+    if max(lengths, default=0) <= 2 * rows:
+        return None
+    parts = [np.arange(length) for length in lengths]
+    return np.concatenate([((at < rows) | (at >= len(at) - rows)).astype(np.int64) for at in parts])
 
 
 def _calls_of(lengths: np.ndarray[tuple[int], np.dtype[np.int64]], rows: int) -> int:
@@ -56,19 +65,20 @@ def parse_window(text: str, clock_mhz: int) -> Window:
     if not colon or window[0] < 0:
         raise InputError(f"--trace-window {text}: want FIRST:LAST in cycles or us, such as 1000:2000 or 2us:3.5us")
     if window[1] <= window[0]:
-        raise InputError(f"--trace-window {text}: the end must come after the begin")
+        raise InputError(
+            f"--trace-window {text}: the end must come after the begin; in cycles it is {window[0]}:{window[1]}"
+        )
     return window
 
 
-def check_windows(windows: Sequence[Window], makespan_cycles: int) -> None:
-    """Raise InputError for a window that lies behind the end of the run, or is none."""
-    for first, last in windows:
-        if not 0 <= first < last:
-            raise InputError(f"window {first}:{last}: the end must come after the begin, and that not before 0")
-        if first >= makespan_cycles:
-            raise InputError(
-                f"window {first}:{last}: the run is over at cycle {makespan_cycles}; ask for an earlier one"
-            )
+def check_windows(windows: object) -> None:
+    """Raise InputError for what is no list of windows."""
+    if not isinstance(windows, Sequence) or isinstance(windows, str):
+        raise InputError(f"windows = {windows!r}: want pairs of cycles, such as [(1000, 2000)]")
+    for window in windows:
+        is_pair = isinstance(window, Sequence) and not isinstance(window, str) and len(window) == 2
+        if not is_pair or not all(isinstance(cycle, int) for cycle in window) or not 0 <= window[0] < window[1]:
+            raise InputError(f"window {window!r}: want (first, last) in whole cycles, first at least 0 and below last")
 
 
 def _cycle(text: str, clock_mhz: int) -> int:

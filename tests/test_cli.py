@@ -290,10 +290,38 @@ def test_a_wrong_window_is_refused(tmp_path, text):
     assert not (tmp_path / "x").exists()
 
 
-def test_a_window_behind_the_end_writes_nothing(tmp_path):
-    done = _run("run", "vector_add", "--trace-window", "5000:6000", "--out", tmp_path / "x", code=2)
-    assert done.stderr.strip() == "error: window 5000:6000: the run is over at cycle 1761; ask for an earlier one"
-    assert not (tmp_path / "x").exists()
+def test_a_window_behind_the_end_is_left_out(tmp_path):
+    done = _run("run", "vector_add", "--trace-window", "5000:6000", "--out", tmp_path / "x")
+    assert done.stderr.strip() == "note: the run is over at cycle 1761; window 5000:6000 is left out"
+    assert asc.load_run(tmp_path / "x").windows == ()
+
+
+def test_pictures_that_cannot_be_drawn_do_not_cost_the_run(tmp_path):
+    """A module of the drawing library is broken for the process that draws."""
+    (tmp_path / "PIL").mkdir()
+    (tmp_path / "PIL/__init__.py").write_text("raise ImportError('broken on purpose')")
+    done = subprocess.run(
+        [*COMMAND, "run", "vector_add", "--out", str(tmp_path / "x")],
+        capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 6
+    assert done.stderr.startswith(f"error: {tmp_path / 'x'}: the pictures could not be drawn (exit code 1): ")
+    assert done.stderr.strip().endswith("ImportError: broken on purpose; the other files are written")
+    assert asc.load_run(tmp_path / "x").makespan_cycles == 1761
+    assert {p.name for p in (tmp_path / "x").iterdir()} == FILES - {"timeline.png", "timeline.svg", "memory.png"}
+
+
+def test_a_chatty_painter_does_no_harm(tmp_path):
+    """More on its standard output and error than a pipe holds."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nprint('x' * 100_000)\nprint('y' * 100_000, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [*COMMAND, "run", "vector_add", "--out", str(tmp_path / "x")],
+        capture_output=True, text=True, check=False, timeout=60, env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert {p.name for p in (tmp_path / "x").iterdir()} == FILES
 
 
 def test_a_run_without_values_and_a_sampled_one_are_read_back(tmp_path):

@@ -10,6 +10,7 @@ from ascendsim import window
 from ascendsim.engine import both, compiled, reference
 from ascendsim.engine.base import TIMELINE_COLUMNS
 from ascendsim.errors import EnginesDiffer, InputError
+from ascendsim.expect import _compare
 
 OPERATOR = "softmaxgrad_960x960_float"
 TALL = {f"tensors.{name}.shape": [9600, 960] for name in ("grad", "src", "dst")}
@@ -33,7 +34,7 @@ def test_a_bounded_run_has_the_rows_and_totals_of_the_whole_one(whole, long_runs
     bounded = asc.run(OPERATOR, windows=[(7_000, 7_200)])
     t, kept = whole.timeline, bounded.timeline
     assert (t.is_whole, kept.is_whole, kept.row_count) == (True, False, 36_720)
-    in_window = (t["start"] < 7_200) & (t["end"] > 7_000)
+    in_window = (t["dispatched"] - t["stuck_cycles"] < 7_200) & (t["end"] > 7_000)
     assert set(np.flatnonzero(in_window)) <= set(kept["number"].tolist())
     assert len(kept) < 12_000
     for name in TIMELINE_COLUMNS:
@@ -62,13 +63,42 @@ def test_a_long_run_that_repeats_says_what_was_added_up(monkeypatch):
     assert a == b
 
 
-def test_a_window_behind_the_end_is_refused():
+def test_windows_behind_the_end_are_left_out():
+    result = asc.run("vector_add", windows=[(1_000, 1_100), (1_761, 1_800)])
+    assert result.windows == ((1_000, 1_100),)
+
+
+@pytest.mark.parametrize("window", ["0:20", (1, 2, 3), (50, 50), (-1, 3), (0.5, 7), 10, ("2us", "4us")])
+def test_what_is_no_window_is_refused(window):
     with pytest.raises(InputError) as error:
-        asc.run("vector_add", windows=[(1_761, 1_800)])
-    assert str(error.value) == "window 1761:1800: the run is over at cycle 1761; ask for an earlier one"
-    with pytest.raises(InputError) as error:
-        asc.run("vector_add", windows=[(50, 50)])
-    assert str(error.value) == "window 50:50: the end must come after the begin, and that not before 0"
+        asc.run("vector_add", windows=[window])
+    assert str(error.value) == (
+        f"window {window!r}: want (first, last) in whole cycles, first at least 0 and below last"
+    )
+
+
+def test_a_long_call_keeps_its_first_and_last_rows(monkeypatch):
+    """vector_add has no @tile: each core is one call of 80 rows."""
+    whole = asc.run("vector_add").timeline
+    monkeypatch.setattr(window, "EDGE_ROWS", 80)
+    monkeypatch.setattr(window.rows_to_keep, "__defaults__", ((), 100))
+    part = asc.run("vector_add").timeline
+    assert len(part) == 8 * 2 * 10
+    assert part["row"].tolist() == 8 * [*range(10), *range(70, 80)]
+    for name in TIMELINE_COLUMNS:
+        assert (part[name] == whole[name][part["number"]]).all(), name
+
+
+def test_a_window_shows_what_the_scalar_unit_does_in_it(monkeypatch):
+    """Rows that it dispatches, or is stuck with, in the window are there although they start later."""
+    whole = asc.run(OPERATOR).timeline
+    monkeypatch.setattr(window, "EDGE_ROWS", 480)
+    monkeypatch.setattr(window.rows_to_keep, "__defaults__", ((), 1_000))
+    part = asc.run(OPERATOR, windows=[(7_000, 7_200)]).timeline
+    for t in (whole, part):
+        begun = t["dispatched"] - t["stuck_cycles"]
+        t.columns["seen"] = np.flatnonzero((begun < 7_200) & (t["dispatched"] > 7_000))
+    assert len(whole["seen"]) == len(part["seen"]) > 300
 
 
 # ---- engines ----------------------------------------------------------------------------------------------------
@@ -159,3 +189,8 @@ def test_a_wrong_choice_of_values_names_its_key(changes, text):
     with pytest.raises(InputError) as error:
         asc.run(OPERATOR, set=changes)
     assert text in str(error.value)
+
+
+def test_an_expectation_of_which_no_value_was_computed_is_not_met_nor_missed():
+    judged = _compare("z", np.zeros(4), np.ones(4), np.zeros(4), np.zeros(4, np.bool_))
+    assert (judged.met, judged.got) == (None, "none of them was computed")

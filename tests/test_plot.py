@@ -634,7 +634,7 @@ def _kept(result, calls, windows=()):
         mine = np.flatnonzero(core == number)
         chosen[mine[:calls]] = chosen[mine[len(mine) - calls :]] = True
     t = result.timeline
-    rows = Keep(chosen, windows).chosen(t["call"], t["start"], t["end"])
+    rows = Keep(chosen, windows).chosen(t["call"], t["call"], t["dispatched"], t["stuck_cycles"], t["end"])
     columns = {name: column[rows] for name, column in t.columns.items()}
     return replace(result, timeline=replace(t, columns=columns), windows=windows)
 

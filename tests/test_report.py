@@ -36,7 +36,7 @@ def run():
 def long(run):
     t = run.timeline
     calls = np.isin(np.arange(len(run.program.calls["core"])), (0, 1, 2))
-    rows = Keep(calls, ((500, 900),)).chosen(t["call"], t["start"], t["end"])
+    rows = Keep(calls, ((500, 900),)).chosen(t["call"], t["call"], t["dispatched"], t["stuck_cycles"], t["end"])
     columns = {name: column[rows] for name, column in t.columns.items()}
     return replace(run, timeline=replace(t, columns=columns, skipped=SKIPS), windows=((500, 900),), engine="both")
 

@@ -81,4 +81,4 @@ def test_what_is_no_window_is_refused(text):
 def test_a_window_ends_after_it_begins(text):
     with pytest.raises(InputError) as error:
         parse_window(text, 1850)
-    assert str(error.value) == f"--trace-window {text}: the end must come after the begin"
+    assert str(error.value).startswith(f"--trace-window {text}: the end must come after the begin; in cycles it is ")

@@ -174,6 +174,12 @@ class L2Info:
     line_bytes: int
     segment_bytes: int
 
+    def __post_init__(self) -> None:
+        if self.mode not in ("model", "hit", "miss"):
+            raise ValueError(f"L2 mode {self.mode!r}: model, hit or miss")
+        if self.line_bytes < 1 or self.segment_bytes < 1 or self.segment_bytes % self.line_bytes:
+            raise ValueError(f"L2: segments of {self.segment_bytes} B are not made of lines of {self.line_bytes} B")
+
 
 @dataclass(frozen=True, slots=True)
 class CrossMode:
@@ -335,17 +341,22 @@ class Keep:
 
     Attributes:
         calls: [calls], whether to keep a call's rows.
-        windows: (first, last) cycles; a row is in one if it starts before `last` and is complete after `first`.
+        windows: (first, last) cycles; a row is in one if the scalar unit is at it before `last`, be it stuck before a
+            full queue, and it is complete after `first`.
     """
 
     calls: NDArray[np.bool_]
     windows: tuple[tuple[int, int], ...] = ()
+    ends: NDArray[np.int64] | None = None
+    """[template rows] 1 for rows of long templates that are kept with their calls, 0 for the others; None keeps all."""
 
-    def chosen(self, call: Ints, start: Ints, end: Ints) -> NDArray[np.bool_]:
-        """Return which rows to keep, given their calls, starts and completions."""
+    def chosen(self, call: Ints, hot: Ints, dispatched: Ints, stuck: Ints, end: Ints) -> NDArray[np.bool_]:
+        """Return which rows to keep, given their calls, template rows, dispatches, stuck cycles and completions."""
         chosen = self.calls[call]
+        if self.ends is not None:
+            chosen &= self.ends[hot] > 0
         for first, last in self.windows:
-            chosen |= (start < last) & (end > first)
+            chosen |= (dispatched - stuck < last) & (end > first)
         return chosen
 
 

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from ascendsim.engine.base import TIMELINE_COLUMNS, Ints, Keep, ScheduleInput, Skip, Timeline
 from ascendsim.engine.jit import is_compiled
-from ascendsim.engine.loop import Stop, run
+from ascendsim.engine.loop import LAST_CYCLE, Stop, run
 from ascendsim.engine.state import (
     FOREVER,
     NONE,
@@ -52,7 +52,7 @@ def makespan_cycles(program: ScheduleInput) -> int:
         state = more_nodes(state, max(CHUNK_ROWS, len(state.time)))
     if stop == Stop.STUCK:
         raise _deadlock(program, fixed, state)
-    return int(state.counts[Count.MAKESPAN])
+    return _makespan(state)
 
 
 def is_ready() -> bool:
@@ -91,7 +91,7 @@ class _Run:
                 raise _deadlock(self._program, self._fixed, self._state)
             elif stop == Stop.ENDED:
                 break
-        makespan = int(self._state.counts[Count.MAKESPAN])
+        makespan = _makespan(self._state)
         return Timeline(self._columns(), self._row_count, makespan, self._builder.finish(), tuple(skipped))
 
     def _take_rows(self) -> Ints:
@@ -102,7 +102,8 @@ class _Run:
         if self._keep is None:
             self._whole[rows[:, Emit.NUMBER]] = rows
         else:
-            chosen = self._keep.chosen(rows[:, Emit.CALL], rows[:, Emit.START], rows[:, Emit.END])
+            what = (Emit.CALL, Emit.HOT, Emit.DISPATCHED, Emit.STUCK_CYCLES, Emit.END)
+            chosen = self._keep.chosen(*(rows[:, column] for column in what))
             if chosen.any():
                 self._kept.append(rows[chosen])
         count[Count.EMITTED] = 0
@@ -121,6 +122,13 @@ class _Run:
         found |= {"pipe": table[hot, Field.PIPE], "kind": table[hot, Field.KIND]}
         found["row"] = hot - self._fixed.starts[self._fixed.call_template[rows[:, Emit.CALL]]]
         return {name: np.ascontiguousarray(found[name]) for name in TIMELINE_COLUMNS}
+
+
+def _makespan(state: State) -> int:
+    makespan = int(state.counts[Count.MAKESPAN])
+    if makespan >= LAST_CYCLE:
+        raise OverflowError(f"the run takes {makespan} cycles or more; the engine counts to {LAST_CYCLE}")
+    return makespan
 
 
 def frontier(fixed: Program, state: State) -> Ints:

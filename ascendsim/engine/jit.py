@@ -1,6 +1,6 @@
 """Compilation of the hot loops: numba, cached on disk.
 
-Whole numbers of 64 bits wrap around silently; callers keep times and units below 2**62.
+Whole numbers of 64 bits wrap around silently. Times are below LAST_CYCLE (loop.py), units on a link below 2**62.
 """
 
 import hashlib
@@ -29,6 +29,8 @@ def compiled(function: F) -> F:
 def is_compiled(function: object) -> bool:
     """Whether a function made by `compiled` or `compiled_in_place` is compiled or lies in the cache on disk."""
     dispatcher = cast("Any", function)
+    if not hasattr(dispatcher, "signatures"):
+        return True  # compiling is switched off
     if dispatcher.signatures or dispatcher.stats.cache_path is None:
         return bool(dispatcher.signatures)
     return any(Path(dispatcher.stats.cache_path).glob(f"*.{dispatcher.__name__}_{VERSION}-*.nbc"))

@@ -39,6 +39,8 @@ _PHASE = 1 << UNIT_BITS
 """Bit of a heap key that puts starts behind what happens to transfers on their way in the same cycle."""
 TIME_SHIFT = UNIT_BITS + 1
 """Bits of a heap key below the time."""
+LAST_CYCLE = 1 << (62 - TIME_SHIFT)
+"""Times are below this, three and a half days at 1.85 GHz."""
 
 
 class Stop(IntEnum):

@@ -335,7 +335,7 @@ def _fixed(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: in
         cross_cycles=program.cross_cycles,
         dispatch_cycles=program.dispatch_cycles,
         l2_mode=("model", "hit", "miss").index(l2.mode),
-        l2_room=max(1, l2.bytes // l2.segment_bytes),
+        l2_room=max(1, min(l2.bytes // l2.segment_bytes, _segments_in_reach(program, table))),
         line_bytes=l2.line_bytes,
         segment_lines=l2.segment_bytes // l2.line_bytes,
         detail=int(detail),
@@ -368,6 +368,15 @@ def _table(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: in
     cause = np.where(column["buffer_wait"] > 0, _BUFFER, _FLAG)
     table[:, Field.CAUSE] = np.where(crossing, _CROSS, cause)
     return table
+
+
+def _segments_in_reach(program: ScheduleInput, table: Ints) -> int:
+    """An upper bound of the segments that all transfers of a program can touch."""
+    if not len(table) or not len(program.slot_base_bytes):
+        return 1
+    boxes = table[:, Field.OFFSET] + table[:, Field.ROWS] * table[:, Field.PITCH] + table[:, Field.LENGTH]
+    span = int(program.slot_base_bytes.max() - program.slot_base_bytes.min()) + int(boxes.max())
+    return span // program.l2.segment_bytes + 2
 
 
 def _groups(program: ScheduleInput) -> tuple[Ints, Ints, Ints]:

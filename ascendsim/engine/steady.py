@@ -17,7 +17,6 @@ from ascendsim.engine.loop import TIME_SHIFT
 from ascendsim.engine.state import FOREVER, NONE, PIPES, Core, Count, Field, Held, Link, Program, Queued, State, Unit
 from ascendsim.engine.totals import TotalsBuilder
 
-_ROW_BITS = 32
 _STRIDE_CALLS = 24
 """Looks are a multiple of so many calls apart: the periods of kernels with two, three or four buffers divide it."""
 _STRIDE_CHUNKS = 4
@@ -251,7 +250,8 @@ class Steady:
         moving = self._moving(then, look, cycles, calls)
         if moving is None:
             return None
-        begin = int(look.values["times"][moving[0]].min())
+        queued = state.queue[:, :, Queued.DISPATCHED] - state.queue[:, :, Queued.STUCK]
+        begin = int(min(look.values["times"][moving[0]].min(), queued.min()))
         times = self._periods(look, cycles, calls, begin, state)
         if times < 1:
             return None

@@ -397,7 +397,9 @@ def whole_timeline(program: ScheduleInput, columns: dict[str, Ints], keep: Keep 
     builder.add(rows, np.full(program.core_count, FOREVER))
     makespan = int(columns["end"].max(initial=0))
     if keep is not None:
-        kept = keep.chosen(columns["call"], columns["start"], columns["end"])
+        kept = keep.chosen(
+            columns["call"], rows[:, Emit.HOT], columns["dispatched"], columns["stuck_cycles"], columns["end"]
+        )
         columns = {name: column[kept] for name, column in columns.items()}
     return Timeline(columns, len(rows), makespan, builder.finish())
 

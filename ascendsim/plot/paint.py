@@ -66,7 +66,13 @@ def svg(picture: Picture, title: str) -> bytes:
 @contextmanager
 def _settings() -> Iterator[None]:
     """What must not depend on the user's settings, nor change from run to run."""
-    own: Any = {"svg.hashsalt": "ascendsim", "svg.fonttype": "path", "text.hinting": "none", "font.family": FAMILIES}
+    own: Any = {
+        "svg.id": None,
+        "svg.hashsalt": "ascendsim",
+        "svg.fonttype": "path",
+        "text.hinting": "none",
+        "font.family": FAMILIES,
+    }
     own |= {"path.simplify": False, "text.usetex": False, "text.parse_math": False, "path.sketch": None}
     with rc_context(own):
         yield

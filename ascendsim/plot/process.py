@@ -1,10 +1,11 @@
-"""The process that draws: runs come in on standard input, their pictures go out on standard output. See `painter`."""
+"""The process that draws: a run is there when standard input ends, its pictures go into a file. See `painter`."""
 
 import gc
 import pickle
 import sys
 from pathlib import Path
 
+from ascendsim.painter import PICTURES, RUN
 from ascendsim.plot import memory_png, png, svg, timeline_picture
 from ascendsim.result import RunResult
 from ascendsim.stored import result_of
@@ -20,17 +21,15 @@ def draw(result: RunResult) -> dict[str, bytes]:
     }
 
 
-def main() -> None:
-    """Draw one run after the other until nobody asks any more."""
-    gc.disable()  # it lives for one command
-    while True:
-        try:
-            record, arrays = pickle.load(sys.stdin.buffer)  # noqa: S301 - what our own process wrote
-        except EOFError:
-            return
-        pickle.dump(draw(result_of(record, arrays, {}, Path())), sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+def main(place: Path) -> None:
+    """Draw the run that comes into a folder."""
+    gc.disable()  # this process lives for one run
+    sys.stdin.buffer.read()
+    if not (place / RUN).is_file():
+        return  # nobody asked
+    record, arrays = pickle.loads((place / RUN).read_bytes())  # noqa: S301 - what our own process wrote
+    (place / PICTURES).write_bytes(pickle.dumps(draw(result_of(record, arrays, {}, Path()))))
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))

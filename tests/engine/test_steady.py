@@ -45,7 +45,7 @@ def run(monkeypatch):
 
 def kept_of(whole: Timeline, keep: Keep) -> Timeline:
     """What of a whole run is to be kept."""
-    chosen = keep.chosen(whole["call"], whole["start"], whole["end"])
+    chosen = keep.chosen(whole["call"], whole["call"], whole["dispatched"], whole["stuck_cycles"], whole["end"])
     columns = {name: whole[name][chosen] for name in TIMELINE_COLUMNS}
     return Timeline(columns, whole.row_count, whole.makespan_cycles, whole.totals)
 

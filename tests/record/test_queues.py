@@ -654,3 +654,15 @@ def test_a_buffer_freed_while_enqueued_leaves_the_queue():
     assert "E-QUE-EMPTY" in {f.code for f in recording.findings} or "E-QUE-STATE" in {
         f.code for f in recording.findings
     }
+
+
+def test_a_queue_in_use_cannot_be_moved():
+    def kernel(asc):
+        pipe, que = asc.t_pipe(), asc.t_que(VECOUT, 1, "q")
+        pipe.init_buffer(que, 2, 256)
+        que.alloc_tensor("float")
+        pipe.init_buffer(que, 2, 512)
+
+    (finding,) = recorded(kernel).findings
+    assert finding.code == "E-QUE-STATE"
+    assert finding.message == "queue q: InitBuffer of a buffer that is OCCUPIED, must be FREE"

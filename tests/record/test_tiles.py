@@ -584,3 +584,118 @@ def test_the_frameworks_temp_is_part_of_the_key():
 
     recorded(kernel)
     assert starts == [0, 4096]
+
+
+# ---- what looks alike and is not --------------------------------------------------------------------------------
+
+
+def _configs():
+    def made(lanes):
+        @dataclass(frozen=True)
+        class Config:
+            scale: int = 1
+
+            def count(self):
+                return lanes
+
+        return Config()
+
+    return made(8), made(16)
+
+
+def test_classes_of_one_name_are_told_apart():
+    @tile
+    def fill(asc, config):
+        asc.duplicate(X, 1.0, config.count())
+
+    program = recorded(lambda asc: [fill(asc, config) for config in _configs()]).program
+    assert program.calls["template"].tolist() == [0, 1]
+
+
+def test_a_subclass_that_is_not_frozen_itself_is_refused():
+    @dataclass(frozen=True)
+    class Base:
+        count: int = 8
+
+    class More(Base):
+        def __init__(self, extra):
+            super().__init__()
+            object.__setattr__(self, "extra", extra)
+
+    @tile
+    def fill(asc, config):
+        asc.duplicate(X, 1.0, config.extra)
+
+    with pytest.raises(KernelError, match="a @tile argument of type More may change between calls"):
+        recorded(lambda asc: fill(asc, More(8)))
+
+
+def test_what_a_helper_takes_from_around_it_is_part_of_the_key():
+    def kernel(asc):
+        count = 8
+
+        def helper():
+            return count
+
+        @tile
+        def fill(asc):
+            asc.duplicate(X, 1.0, helper())
+
+        fill(asc)
+        count = 16
+        fill(asc)
+        count = 8
+        fill(asc)
+
+    assert recorded(kernel).program.calls["template"].tolist() == [0, 1, 0]
+
+
+def test_a_helper_that_calls_itself_is_no_endless_loop():
+    def kernel(asc):
+        def helper(n):
+            return helper(n - 1) if n else 8
+
+        @tile
+        def fill(asc):
+            asc.duplicate(X, 1.0, helper(2))
+
+        fill(asc)
+        fill(asc)
+
+    assert recorded(kernel).program.calls["template"].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [(np.float32(0.0), np.float32(-0.0)), (1, 1.0), (1.0, np.float32(1.0)), (True, 1)]
+)
+def test_numbers_that_are_equal_but_not_the_same_have_keys_of_their_own(one, other):
+    recordings = []
+
+    @tile
+    def fill(asc, value):
+        recordings.append(value)
+        asc.duplicate(X, float(value), 8)
+
+    recorded(lambda asc: [fill(asc, value) for value in (one, other, one, other)])
+    assert len(recordings) == 2
+
+
+def test_the_state_of_a_queue_is_up_to_date_after_a_replayed_tile():
+    @tile
+    def turn(asc, que):
+        tensor = que.alloc_tensor("float")
+        asc.duplicate(tensor, 1.0, 8)
+        que.free_tensor(tensor)
+
+    states = []
+
+    def kernel(asc):
+        que = asc.t_que(VECOUT, 1, "q")
+        asc.t_pipe().init_buffer(que, 2, 256)
+        for _ in range(6):
+            turn(asc, que)
+            states.append(que.state)
+
+    recorded(kernel)
+    assert states[0] != states[1]
+    assert states[3] == states[5]
