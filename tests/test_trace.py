@@ -521,7 +521,11 @@ def _rows_shown(result):
     t = result.timeline
     if t.is_whole:
         return sorted(
-            {n for a, b in result.windows for n in np.flatnonzero((t["start"] < b) & (t["end"] > a)).tolist()}
+            {
+                n
+                for a, b in result.windows
+                for n in np.flatnonzero((t["dispatched"] - t["stuck_cycles"] < b) & (t["end"] > a)).tolist()
+            }
         )
     return t["number"].tolist()
 

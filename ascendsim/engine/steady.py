@@ -250,8 +250,9 @@ class Steady:
         moving = self._moving(then, look, cycles, calls)
         if moving is None:
             return None
-        queued = state.queue[:, :, Queued.DISPATCHED] - state.queue[:, :, Queued.STUCK]
-        begin = int(min(look.values["times"][moving[0]].min(), queued.min()))
+        begin = int(look.values["times"][moving[0]].min())
+        dispatched, stuck = state.queue[:, :, Queued.DISPATCHED], state.queue[:, :, Queued.STUCK]
+        begin = min(begin, int((dispatched - stuck)[dispatched >= begin].min(initial=begin)))
         times = self._periods(look, cycles, calls, begin, state)
         if times < 1:
             return None

@@ -376,13 +376,10 @@ def _shared(low: Ints, high: Ints, i: int, i_end: int, j: int, j_end: int) -> in
     return total
 
 
-@compiled_in_place
 def _close(spent: Ints, now: _Open) -> None:
     """The last instruction or transfer of every pipe counts whole."""
-    for core in range(now.last_hot.shape[0]):
-        for pipe in range(now.last_hot.shape[1]):
-            if now.last_hot[core, pipe] >= 0:
-                spent[now.last_hot[core, pipe]] += now.last_end[core, pipe] - now.last_start[core, pipe]
+    there = now.last_hot >= 0
+    np.add.at(spent, now.last_hot[there], now.last_end[there] - now.last_start[there])
 
 
 def whole_timeline(program: ScheduleInput, columns: dict[str, Ints], keep: Keep | None = None) -> Timeline:

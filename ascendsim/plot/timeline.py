@@ -178,7 +178,7 @@ def _notes(panels: Sequence[_Panel]) -> list[str]:
     unread = [panel for panel in panels if not panel.with_flags]
     if unread:
         count = sum(len(g.flags) for panel in unread for g in panel.groups)
-        why = f"more than {_MAX_FLAGS} of a core cannot be read, choose a shorter range of cycles"
+        why = f"more than {_MAX_FLAGS} of a core cannot be read, choose a shorter range of cycles, --trace-window"
         notes.append(f"{count} flags are not drawn: {why}")
     if not all(panel.view.whole for panel in panels):
         notes.append("busy shares are those of the whole run")

@@ -576,13 +576,13 @@ def test_the_reference_reports_progress():
 
 
 def test_the_reference_keeps_the_rows_of_some_calls_and_of_some_time():
-    """Call 1, and what starts before cycle 12 and is complete after cycle 11."""
+    """Call 1, and what the scalar unit is at before cycle 12 and is complete after cycle 11."""
     p = program((0, [v(10), v(1), v(5)]), (1, [v(2)]), (0, [s(3), v(4)]))
     whole = reference.schedule(p)
     assert times(whole)[:3] == [(1, 1, 11, 11), (2, 11, 12, 12), (3, 12, 17, 17)]
     kept = reference.schedule(p, keep=Keep(np.array([False, True, False]), ((11, 12),)))
-    assert kept["number"].tolist() == [1, 3]
-    assert times(kept) == [(2, 11, 12, 12), (1, 1, 3, 3)]
+    assert kept["number"].tolist() == [1, 2, 3, 5]
+    assert times(kept) == [times(whole)[number] for number in (1, 2, 3, 5)]
     assert (kept.row_count, kept.makespan_cycles) == (len(whole), 21)
     assert (kept.totals.busy_cycles == whole.totals.busy_cycles).all()
 
