@@ -7,9 +7,7 @@ from ascendsim.engine.base import TIMELINE_COLUMNS, Ints, Keep, ScheduleInput, S
 from ascendsim.engine.jit import is_compiled
 from ascendsim.engine.loop import LAST_CYCLE, Stop, run
 from ascendsim.engine.state import (
-    FOREVER,
     NONE,
-    PIPES,
     Core,
     Count,
     Field,
@@ -22,7 +20,7 @@ from ascendsim.engine.state import (
     more_nodes,
 )
 from ascendsim.engine.steady import Steady
-from ascendsim.engine.table import EMIT_WIDTH, Emit
+from ascendsim.engine.table import EMIT_WIDTH, FOREVER, PIPES, Emit
 from ascendsim.engine.totals import TotalsBuilder
 from ascendsim.errors import Deadlock
 from ascendsim.progress import StageProgress

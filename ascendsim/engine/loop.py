@@ -11,10 +11,8 @@ from enum import IntEnum
 from ascendsim.engine.base import UNITS_PER_BYTE, Ints, Kind, Wait
 from ascendsim.engine.jit import compiled_in_place, inlined
 from ascendsim.engine.state import (
-    FOREVER,
     LINE_BITS,
     NONE,
-    PIPES,
     Core,
     Count,
     Field,
@@ -25,7 +23,7 @@ from ascendsim.engine.state import (
     State,
     Unit,
 )
-from ascendsim.engine.table import Emit
+from ascendsim.engine.table import FOREVER, PIPES, Emit
 from ascendsim.terms import Pipe
 
 _S = int(Pipe.S)

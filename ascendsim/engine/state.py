@@ -9,12 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ascendsim.engine.base import Ints, Kind, ScheduleInput, Wait
-from ascendsim.engine.table import EMIT_WIDTH, table_column, template_starts
-from ascendsim.terms import Pipe
+from ascendsim.engine.table import EMIT_WIDTH, FOREVER, PIPES, table_column, template_starts
 
-PIPES = len(Pipe)
 NONE = -1
-FOREVER = 1 << 62
 LINE_BITS = 62
 """Lines of a segment in one word of L2's table; the sign stays out of it."""
 _FLAG, _BUFFER, _CROSS = int(Wait.FLAG), int(Wait.BUFFER), int(Wait.CROSS_CORE)

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from ascendsim.engine.base import Ints, Keep, Kind, Skip
 from ascendsim.engine.loop import TIME_SHIFT
-from ascendsim.engine.state import FOREVER, NONE, PIPES, Core, Count, Field, Held, Link, Program, Queued, State, Unit
+from ascendsim.engine.state import NONE, Core, Count, Field, Held, Link, Program, Queued, State, Unit
+from ascendsim.engine.table import FOREVER, PIPES
 from ascendsim.engine.totals import TotalsBuilder
 
 _STRIDE_CALLS = 24

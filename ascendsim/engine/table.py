@@ -5,6 +5,11 @@ from enum import IntEnum, auto
 import numpy as np
 
 from ascendsim.engine.base import Ints, ScheduleInput
+from ascendsim.terms import Pipe
+
+PIPES = len(Pipe)
+FOREVER = 1 << 62
+"""A cycle that never comes."""
 
 
 class Emit(IntEnum):

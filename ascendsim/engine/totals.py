@@ -6,13 +6,11 @@ import numpy as np
 
 from ascendsim.engine.base import Ints, Keep, Kind, ScheduleInput, Timeline, Totals, Wait
 from ascendsim.engine.jit import compiled, compiled_in_place, inlined
-from ascendsim.engine.table import EMIT_WIDTH, Emit, table_column, template_starts
+from ascendsim.engine.table import EMIT_WIDTH, FOREVER, PIPES, Emit, table_column, template_starts
 from ascendsim.terms import Pipe
 
-PIPES = len(Pipe)
 BINS = 1024
 """Bins of the utilisation over time. They get twice as long whenever the run outgrows them."""
-FOREVER = 1 << 62
 
 _EXEC, _SET, _WAIT, _TRANSFER = int(Kind.EXEC), int(Kind.SET_FLAG), int(Kind.WAIT_FLAG), int(Kind.TRANSFER)
 _S = int(Pipe.S)
