@@ -163,12 +163,6 @@ def union_intervals(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     return start[first], end[last]
 
 
-def busy_intervals(timeline: Timeline, core: int, pipe: Pipe) -> tuple[Ints, Ints]:
-    """Disjoint intervals in which a pipe of a core is busy."""
-    here = (timeline["core"] == core) & (timeline["pipe"] == pipe) & np.isin(timeline["kind"], WORK)
-    return union_intervals(timeline["start"][here], timeline["end"][here])
-
-
 def scalar_time(timeline: Timeline, core: int, dispatch_cycles: int) -> ScalarTime:
     """When the scalar unit of a core dispatched rows to other pipes, and when it was stuck before a full queue."""
     here = np.flatnonzero((timeline["core"] == core) & (timeline["pipe"] != Pipe.S))
