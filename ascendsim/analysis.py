@@ -460,7 +460,7 @@ def _ub_accesses(row: Row, refs: tuple[TensorRef, ...]) -> Iterator[tuple[Tensor
         if ref.buffer is Buffer.UB:
             is_taken = ref.name != FRAMEWORK_TMP
             reach = ref.tensor_bytes if is_taken else max(end for t, end in _reaches(row) if t == operand.tensor)
-            yield ref, role == "dst", reach
+            yield ref, role.startswith("dst"), reach
 
 
 def _starts_anew(ref: TensorRef, before: tuple[Pipe, int], now: tuple[Pipe, int], is_dst: bool) -> bool:

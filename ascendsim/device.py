@@ -163,6 +163,30 @@ class VectorCost(_Model):
     status: Status
 
 
+class VectorFunctionCost(_Model):
+    """Cycles of a vector function; see devices/arch3510.toml for the formula.
+
+    Attributes:
+        startup: before the first micro-operation.
+        drain: after the last, seen by whoever waits for the result.
+        accesses_per_cycle: loads and stores together.
+        stores_per_cycle: stores.
+        computes_per_cycle: register computations.
+        latency: cycles from a micro-operation to one that needs its result.
+        one_per_cycle: micro-operations of which only one is issued in a cycle.
+    """
+
+    startup: int = Field(ge=0)
+    drain: int = Field(ge=0)
+    accesses_per_cycle: int = Field(ge=1)
+    stores_per_cycle: int = Field(ge=1)
+    computes_per_cycle: int = Field(ge=1)
+    latency: dict[str, int]
+    one_per_cycle: tuple[str, ...]
+    source: str = Field(min_length=1)
+    status: Status
+
+
 class Line(_Model):
     """cycles = fixed_cycles + bytes / bytes_per_cycle."""
 
@@ -211,6 +235,8 @@ class Device(_Model):
     arithmetic: Arithmetic
     scalar: Scalar
     vector: dict[str, dict[str, VectorCost]]
+    vector_function: VectorFunctionCost | None = None
+    """None where there are none."""
     transfer: dict[str, TransferCost]
     link: dict[str, Link]
     l2: L2

@@ -20,7 +20,7 @@ from ascendsim.device import Device
 from ascendsim.dtypes import UINT8, DType, pack, unpack
 from ascendsim.errors import Deadlock, Finding, Rule
 from ascendsim.isa.instruction import Operand, Row, Step, TensorRef
-from ascendsim.isa.log import log_row
+from ascendsim.isa.log import log_row, micro_log_row
 from ascendsim.memory import POISON, Bytes, Lanes
 from ascendsim.program import Program, Template
 from ascendsim.progress import StageProgress
@@ -206,6 +206,8 @@ class Machine:
     findings: dict[tuple[str, str, str], Finding] = field(default_factory=dict)
     spans: list[Array] = field(default_factory=list)
     """Byte indices that the running row has written, with keep_log."""
+    micro_written: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Of the running vector function, with keep_log: bytes and CRC of what each micro-operation has written."""
     epoch: int = 0
     """Counts the times that bytes may have become unwritten."""
     prepared: dict[int, Prepared] = field(default_factory=dict)
@@ -316,6 +318,41 @@ class Machine:
             self.epoch += 1
 
         return disown
+
+    def loader(self, operand: Operand, at: Lanes) -> Callable[[], tuple[Array, Array | None]]:
+        """Return what gives elements, and which of them are written; None where all are."""
+        area, width = self._area(operand, at, operand.dtype), operand.dtype.bytes
+
+        def load() -> tuple[Array, Array | None]:
+            if area.complete_since == self.epoch or self._is_complete(area):
+                return area.read(), None
+            return area.read(), np.logical_and.reduce(area.flags().reshape(-1, width), axis=1)
+
+        return load
+
+    def storer(self, operand: Operand, at: Lanes) -> Callable[[Array, Array | None], None]:
+        """Return what writes elements, and says which of them count as written; None for all."""
+        area, width = self._area(operand, at, operand.dtype, written=True), operand.dtype.bytes
+
+        def store(values: Array, flags: Array | None) -> None:
+            area.put(values)
+            if flags is None or flags.all():
+                self._complete(area)
+            else:
+                self._leave(area, np.repeat(flags, width))
+
+        return store
+
+    @property
+    def keeps_log(self) -> bool:
+        """Whether micro-operations run one by one."""
+        return self.keep_log
+
+    def logged(self, number: int) -> None:
+        """Keep what a micro-operation has written."""
+        if self.spans:
+            self.micro_written[number] = _written(self.spans, self.ub)
+            self.spans.clear()
 
     def scalar(self, row: Row) -> Callable[[], Array]:
         """Return what gives the scalar of a row, in dst's dtype."""
@@ -666,7 +703,7 @@ class _Run:
         only: NDArray[np.bool_] | None,
     ) -> None:
         self.findings: dict[tuple[str, str, str], Finding] = {}
-        self.log: dict[int, dict[str, str]] = {}
+        self.log: dict[int, list[dict[str, str]]] = {}
         self._program = program
         self._gm = gm
         self._overflow = overflow
@@ -714,10 +751,11 @@ class _Run:
         def run(item: Item) -> None:
             machine.enter(item.frame)
             machine.spans.clear()
+            machine.micro_written.clear()
             if item.step is not None:
                 item.step()
             if machine.keep_log and (self._only is None or self._only[item.call]):
-                self.log[item.number] = _log_entry(machine, item)
+                self.log[item.number] = _log_entries(machine, item)
 
         pipes = Pipes(number, self._program.lines, run)
         pipes.findings = machine.findings  # in the order in which they are found
@@ -738,33 +776,41 @@ class _Run:
         return at + len(prepared.rows)
 
 
-def _log_entry(machine: Machine, item: Item) -> dict[str, str]:
-    """One row of the instruction log with its columns of data, just after the row ran."""
+def _log_entries(machine: Machine, item: Item) -> list[dict[str, str]]:
+    """The instruction log of one row just after it ran: one entry, or one for each micro-operation."""
     row, program = item.row, machine.program
     template = program.templates[int(program.calls["template"][item.call])]
-    entry = log_row(row, item.number, 0, template.tensors)
+    if row.body is not None:
+        entries = [micro_log_row(micro, 0, template.tensors) for micro in row.body.rows]
+        for number, written in machine.micro_written.items():
+            entries[number]["written_bytes"], entries[number]["written_crc32"] = written
+        return entries
+    entry = log_row(row, 0, 0, template.tensors)
     if row.op.takes_scalar or row.register >= 0:
         entry["scalar_bits"] = f"0x{machine.scalar_bits(row):x}"
     if machine.spans:
-        distinct = np.unique(np.concatenate(machine.spans))
         tensor = None if row.dst is None else template.tensors[row.dst.tensor]
         memory = machine.ub if tensor is None or tensor.buffer is Buffer.UB else machine.slots[tensor.slot][0]
-        entry["written_bytes"] = str(distinct.size)
-        entry["written_crc32"] = f"{zlib.crc32(memory.content[distinct].tobytes()):08x}"
-    return entry
+        entry["written_bytes"], entry["written_crc32"] = _written(machine.spans, memory)
+    return [entry]
 
 
-def _numbered(log: dict[int, dict[str, str]]) -> tuple[dict[str, str], ...]:
-    """Log rows in program order, vector calls numbered as in `Program.instruction_log`."""
+def _written(spans: list[Array], memory: Bytes) -> tuple[str, str]:
+    """How many bytes lie in these spans, each counted once, and the CRC-32 of what they hold."""
+    distinct = np.unique(np.concatenate(spans))
+    return str(distinct.size), f"{zlib.crc32(memory.content[distinct].tobytes()):08x}"
+
+
+def _numbered(log: dict[int, list[dict[str, str]]]) -> tuple[dict[str, str], ...]:
+    """Log entries in program order, vector calls numbered as in `Program.instruction_log`."""
     number = 0
-    rows = []
-    for position in sorted(log):
-        entry = log[position]
+    entries = [entry for position in sorted(log) for entry in log[position]]
+    for index, entry in enumerate(entries):
+        entry["index"] = str(index)
         if entry["ascendc_api"] and entry["dst_tensor"]:
             number += 1
             entry["ascendc_api"] += f"#{number}"
-        rows.append(entry)
-    return tuple(rows)
+    return tuple(entries)
 
 
 def dtype_array(memory: Bytes, dtype: DType, shape: tuple[int, ...]) -> Array:

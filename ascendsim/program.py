@@ -7,7 +7,7 @@ the modules that walk rows.
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from ascendsim.dtypes import DTYPES, dtype
 from ascendsim.errors import InputError
-from ascendsim.isa.instruction import Operand, Reason, Row, TensorRef
-from ascendsim.isa.log import is_numbered, log_row
+from ascendsim.isa.instruction import Body, MicroRow, Operand, Reason, Row, TensorRef
+from ascendsim.isa.log import is_numbered, log_row, micro_log_row
+from ascendsim.isa.micro_table import MICRO
+from ascendsim.isa.micro_walk import uses_of
 from ascendsim.isa.table import BY_OPCODE, TABLE
 from ascendsim.memory import GlobalTensor
 from ascendsim.terms import Buffer, MaskMode, Pipe
@@ -25,6 +27,8 @@ from ascendsim.terms import Buffer, MaskMode, Pipe
 MAX_PARAMS = 8
 ROLES = ("dst", "src0", "src1")
 _NONE = -1
+_MICRO_FIELDS = ("op", "register", "source0", "source1", "dtype", "src_dtype", "mask_hi", "mask_lo", "tensor", "offset",
+                 "scalar_bits", "line", "step")  # fmt: skip
 
 Columns = dict[str, NDArray[Any]]
 
@@ -49,11 +53,16 @@ class Template:
     tensors: tuple[TensorRef, ...]
     slots: int
     registers: int
+    micro: Columns = field(default_factory=dict)
+    """Micro-operations of all vector functions, one behind the other; empty where there are none."""
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
         """The rows, decoded."""
-        return tuple(_decode(self.columns, i) for i in range(len(self)))
+        rows = [_decode(self.columns, i) for i in range(len(self))]
+        for at, body in bodies_of(self.micro).items():
+            rows[at].body = body
+        return tuple(rows)
 
     def __len__(self) -> int:
         return len(self.columns["op"])
@@ -67,6 +76,8 @@ class Template:
             # Opcodes depend on declaration order; names do not.
             named = ",".join(BY_OPCODE[o].name for o in column).encode() if name == "op" else column.tobytes()
             h.update(name.encode() + named)
+        for name in sorted(self.micro):
+            h.update(name.encode() + self.micro[name].tobytes())
         return h.hexdigest()
 
 
@@ -95,6 +106,61 @@ def encode(rows: list[Row]) -> Columns:
     for i, r in enumerate(rows):
         columns["params"][i, : len(r.params)] = r.params
     return columns
+
+
+def encode_bodies(rows: list[Row]) -> Columns:
+    """Turn the bodies of vector functions into columns, "row" saying whose they are; empty where there are none."""
+    micro = [(at, m) for at, row in enumerate(rows) if row.body is not None for m in row.body.rows]
+    if not micro:
+        return {}
+    names = list(MICRO)
+    word = (1 << 64) - 1
+    memory = [m.memory for _, m in micro]
+    sources = [(*m.sources, _NONE, _NONE)[:2] for _, m in micro]
+    return {
+        "row": np.array([at for at, _ in micro], np.int32),
+        "op": np.array([names.index(m.op.name) for _, m in micro], np.int8),
+        "register": np.array([m.register for _, m in micro], np.int32),
+        "source0": np.array([s[0] for s in sources], np.int32),
+        "source1": np.array([s[1] for s in sources], np.int32),
+        "dtype": np.array([m.dtype.code for _, m in micro], np.int8),
+        "src_dtype": np.array([m.src_dtype.code for _, m in micro], np.int8),
+        "mask_hi": np.array([m.mask >> 64 for _, m in micro], np.uint64),
+        "mask_lo": np.array([m.mask & word for _, m in micro], np.uint64),
+        "tensor": np.array([_NONE if o is None else o.tensor for o in memory], np.int16),
+        "offset": np.array([0 if o is None else o.offset_bytes for o in memory], np.int64),
+        "scalar_bits": np.array([m.scalar_bits for _, m in micro], np.uint64),
+        "line": np.array([m.line for _, m in micro], np.int32),
+        "step": np.array([m.step for _, m in micro], np.int32),
+    }
+
+
+def bodies_of(c: Columns) -> dict[int, Body]:
+    """Undo `encode_bodies`: the body of each row that has one."""
+    if not c:
+        return {}
+    ops = list(MICRO.values())
+    found: dict[int, list[MicroRow]] = {}
+    for at, values in zip(
+        c["row"].tolist(), zip(*(c[name].tolist() for name in _MICRO_FIELDS), strict=True), strict=True
+    ):
+        op, register, source0, source1, kind, src_kind, hi, lo, tensor, offset, scalar, line, step = values
+        element = DTYPES[kind]
+        found.setdefault(at, []).append(
+            MicroRow(
+                ops[op],
+                register,
+                tuple(s for s in (source0, source1) if s != _NONE),
+                element,
+                DTYPES[src_kind],
+                hi << 64 | lo,
+                None if tensor == _NONE else Operand(tensor, offset, element),
+                scalar,
+                line,
+                step,
+            )
+        )
+    return {at: Body(tuple(rows), uses_of(rows)) for at, rows in found.items()}
 
 
 def _decode(c: Columns, i: int) -> Row:
@@ -196,6 +262,9 @@ class Program:
         for call in self.calls_of(core):
             template = self.templates[call.template]
             for row in template.rows:
+                if row.body is not None:
+                    log += [micro_log_row(m, len(log) + i, template.tensors) for i, m in enumerate(row.body.rows)]
+                    continue
                 numbered = is_numbered(row)
                 number += numbered
                 entry = log_row(row, len(log), number if numbered else 0, template.tensors)
@@ -238,6 +307,7 @@ def to_arrays(program: Program) -> dict[str, NDArray[Any]]:
     arrays |= {f"call.{name}": column for name, column in program.calls.items()}
     for i, t in enumerate(program.templates):
         arrays |= {f"template{i}.{name}": column for name, column in t.columns.items()}
+        arrays |= {f"micro{i}.{name}": column for name, column in t.micro.items()}
     return arrays
 
 
@@ -256,9 +326,10 @@ def from_arrays(arrays: dict[str, NDArray[Any]]) -> Program:
     for i, t in enumerate(header["templates"]):
         prefix = f"template{i}."
         columns = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+        micro = {k.removeprefix(f"micro{i}."): v for k, v in arrays.items() if k.startswith(f"micro{i}.")}
         columns["op"] = opcode[columns["op"]]
         refs = tuple(TensorRef(n, Buffer[b], pos, a, size, s, q) for n, b, pos, a, size, s, q in t["tensors"])
-        templates.append(Template(t["name"], columns, refs, t["slots"], t["registers"]))
+        templates.append(Template(t["name"], columns, refs, t["slots"], t["registers"], micro))
     return Program(
         soc=header["soc"],
         block_dim=header["block_dim"],

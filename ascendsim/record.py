@@ -26,6 +26,7 @@ from ascendsim.dtypes import DType, pack
 from ascendsim.errors import AscendSimError, Finding, KernelError, Rejected, Rule
 from ascendsim.isa.convert import ConvertInstructions
 from ascendsim.isa.instruction import (
+    Body,
     Instruction,
     MaskState,
     Operand,
@@ -35,6 +36,7 @@ from ascendsim.isa.instruction import (
     Row,
     TensorRef,
 )
+from ascendsim.isa.micro import VectorFunctions
 from ascendsim.isa.move import MoveInstructions
 from ascendsim.isa.reduce import ReduceInstructions
 from ascendsim.isa.scalar import ScalarInstructions
@@ -76,6 +78,7 @@ class AiCore(
     MoveInstructions,
     ScalarInstructions,
     SyncInstructions,
+    VectorFunctions,
 ):
     """One vector core's handle, the `asc` that a kernel takes first. It stands where `AscendC::` stands in C++."""
 
@@ -230,23 +233,26 @@ class AiCore(
         pipe: Pipe | None = None,
         que: int = -1,
         reason: Reason = Reason.NONE,
+        body: Body | None = None,
     ) -> None:
         """Append one row to the template being recorded."""
         self.settle()
+        line, step = self.place()
         row = Row(
             op,
             pipe if pipe is not None else _pipe_of(op),
-            None if dst is None else self._operand(dst),
-            None if src0 is None else self._operand(src0),
-            None if src1 is None else self._operand(src1),
+            None if dst is None else self.operand(dst),
+            None if src0 is None else self.operand(src0),
+            None if src1 is None else self.operand(src1),
             params,
             self.mask.mode,
             self.mask.hi,
             self.mask.lo,
-            line=self._builder.line(self._where()),
-            step=self._builder.step("/".join(self._steps)),
+            line=line,
+            step=step,
             que=que,
             reason=reason,
+            body=body,
         )
         if isinstance(scalar, Register):
             row.register = self._register_number(scalar)
@@ -272,7 +278,12 @@ class AiCore(
             )
         return register.number
 
-    def _operand(self, tensor: Tensor) -> Operand:
+    def place(self) -> tuple[int, int]:
+        """Return the numbers of the kernel line being recorded and of its marked step."""
+        return self._builder.line(self._where()), self._builder.step("/".join(self._steps))
+
+    def operand(self, tensor: Tensor) -> Operand:
+        """Return a tensor as rows name it."""
         ref, offset_bytes = self._refer(tensor)
         index = self._segment.tensors.setdefault(ref, len(self._segment.tensors))
         return Operand(index, offset_bytes, tensor.dtype)

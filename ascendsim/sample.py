@@ -311,6 +311,25 @@ class _Looker:
         """Return what leaves bytes as they are and still changes how they count."""
         return self.mover(dst, at, dst, at)
 
+    def loader(self, operand: Operand, at: Lanes) -> Callable[[], tuple[Array, Array | None]]:
+        """Return what gives zeros for elements of an operand, all of them written."""
+        read = self.reader(operand, at)
+        return lambda: (read(), None)
+
+    def storer(self, operand: Operand, at: Lanes) -> Callable[[Array, Array | None], None]:
+        """Return what takes elements of an operand."""
+        write = self.writer(operand, at)
+        return lambda values, flags: write(values)  # noqa: ARG005
+
+    @property
+    def keeps_log(self) -> bool:
+        """No log is kept."""
+        return False
+
+    def logged(self, number: int) -> None:
+        """Nothing is logged."""
+        del number
+
     def scalar(self, row: Row) -> Callable[[], Array]:
         """Return what gives a zero."""
         assert row.dst is not None

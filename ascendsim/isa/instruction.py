@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
@@ -82,6 +82,76 @@ class Register:
     __neg__ = __pos__ = __abs__ = __invert__ = __round__ = __trunc__ = __floor__ = __ceil__ = _refuse
 
 
+class MicroKind(Enum):
+    """What a register micro-operation does, as far as memory and ports are concerned."""
+
+    LOAD = "load"
+    STORE = "store"
+    COMPUTE = "compute"
+    BARRIER = "barrier"
+
+
+@dataclass(frozen=True, slots=True)
+class MicroInstruction:
+    """One register micro-operation's declaration; `isa.micro` has the table and the arithmetic.
+
+    Attributes:
+        name: what instruction logs call it.
+        results: registers it defines.
+        align_bytes: alignment of its memory operand.
+    """
+
+    name: str
+    kind: MicroKind
+    results: int
+    doc: str
+    align_bytes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MicroRow:
+    """One micro-operation of a vector function, decoded.
+
+    Attributes:
+        register: number of the first virtual register it defines, counted through the body; -1 for none.
+        sources: virtual registers it reads.
+        dtype: element type of the result, or of what is stored.
+        src_dtype: element type of what is read; differs from dtype for a cast.
+        mask: bit i is lane i; lanes outside become 0 in a result and stay as they are in memory.
+        memory: where it loads from or stores to.
+        scalar_bits: its immediate.
+    """
+
+    op: MicroInstruction
+    register: int
+    sources: tuple[int, ...]
+    dtype: DType
+    src_dtype: DType
+    mask: int
+    memory: Operand | None
+    scalar_bits: int
+    line: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """What a vector function touches of one tensor: bytes first to end, relative to the operand's start."""
+
+    role: str
+    operand: Operand
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The micro-operations of one vector function, and what memory they touch."""
+
+    rows: tuple[MicroRow, ...]
+    uses: tuple[MemoryUse, ...]
+
+
 class RegisterUseError(Exception):
     """Python code used a `Register` as a number; the recorder turns this into a KernelError."""
 
@@ -105,6 +175,8 @@ class Row:
     step: int = 0
     que: int = -1
     reason: Reason = Reason.NONE
+    body: Body | None = None
+    """Of a vector function: what runs inside it."""
 
     def param(self, name: str) -> int:
         """Return one parameter by its declared name."""
@@ -113,6 +185,8 @@ class Row:
     @property
     def operands(self) -> tuple[tuple[str, Operand], ...]:
         """The operands that are present, with their roles."""
+        if self.body is not None:
+            return tuple((use.role, use.operand) for use in self.body.uses)
         present = (("dst", self.dst), ("src0", self.src0), ("src1", self.src1))
         return tuple((role, o) for role, o in present if o is not None)
 
@@ -149,6 +223,19 @@ class Context(Protocol):
 
     def disowner(self, dst: Operand, at: Lanes) -> Step:
         """Return what counts bytes as never written (`at` in bytes), whatever they hold."""
+
+    def loader(self, operand: Operand, at: Lanes) -> Callable[[], tuple[Array, Array | None]]:
+        """Return what gives elements, 1-D, and which of them are written; None where all are. Nothing is noted."""
+
+    def storer(self, operand: Operand, at: Lanes) -> Callable[[Array, Array | None], None]:
+        """Return what writes elements, and says which of them count as written; None for all."""
+
+    @property
+    def keeps_log(self) -> bool:
+        """Whether the micro-operations of a vector function are to run one by one, each followed by `logged`."""
+
+    def logged(self, number: int) -> None:
+        """Say that micro-operation `number` of the running row is done."""
 
     def scalar(self, row: Row) -> Callable[[], Array]:
         """Return what gives the scalar of a row, 0-d: its register's value, or its immediate, in the dst dtype."""
@@ -245,8 +332,15 @@ class Recorder(Protocol):
         pipe: Pipe | None = None,
         que: int = -1,
         reason: Reason = Reason.NONE,
+        body: Body | None = None,
     ) -> None:
         """Append one row."""
+
+    def operand(self, tensor: Tensor) -> Operand:
+        """Return a tensor as rows name it."""
+
+    def place(self) -> tuple[int, int]:
+        """Return the numbers of the kernel line being recorded and of its marked step."""
 
     def report(self, rule: Rule, *, operand: str = "", got: object = "", wanted: object = "", **fill: object) -> None:
         """Note a finding at the kernel line being recorded."""

@@ -1,7 +1,7 @@
 """One row of a program as one row of an instruction log: the columns that vendor intrinsics are described by."""
 
 from ascendsim.isa.convert import cast_mnemonic
-from ascendsim.isa.instruction import Operand, Row, TensorRef
+from ascendsim.isa.instruction import MicroKind, MicroRow, Operand, Row, TensorRef
 from ascendsim.isa.move import COPY, PAD_IN, PAD_OUT
 from ascendsim.terms import HardEvent, Pipe
 
@@ -68,6 +68,23 @@ def log_row(row: Row, index: int, number: int, tensors: tuple[TensorRef, ...]) -
     for name in _STRIDES:
         if name in row.op.params:
             out[name] = str(row.param(name))
+    return out
+
+
+def micro_log_row(micro: MicroRow, index: int, tensors: tuple[TensorRef, ...]) -> dict[str, str]:
+    """Return the log row of one micro-operation of a vector function."""
+    out = dict.fromkeys(COLUMNS, "")
+    kind = micro.op.kind
+    out |= {"index": str(index), "instr": micro.op.name, "pipe": "V"}
+    if kind is MicroKind.BARRIER:
+        return out | {"pipe": "S", "note": "VST->VLD"}
+    is_cast = micro.src_dtype is not micro.dtype
+    out["dtype"] = f"{micro.dtype.log_name}<-{micro.src_dtype.log_name}" if is_cast else micro.dtype.log_name
+    if micro.memory is not None:
+        role = "dst" if kind is MicroKind.STORE else "src0"
+        out[f"{role}_tensor"], out[f"{role}_off_bytes"] = _place(micro.memory, tensors)
+    if micro.sources:
+        out["note"] = f"active_lanes={micro.mask.bit_count()}"
     return out
 
 

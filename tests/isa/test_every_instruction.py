@@ -7,6 +7,7 @@ import struct
 
 import numpy as np
 import pytest
+from examples_micro import EXAMPLES as MICRO_EXAMPLES
 from lane_harness import DEVICE, Ground, gm_tensors, local, run_both
 
 from ascendsim.errors import Deadlock
@@ -24,7 +25,7 @@ from ascendsim.memory import Bytes
 from ascendsim.record import record
 from ascendsim.terms import HardEvent, MaskMode, Pipe, RoundMode
 
-EXAMPLES = {}
+EXAMPLES = {"vector_function": list(MICRO_EXAMPLES)}
 
 
 def example(*names):

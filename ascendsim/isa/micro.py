@@ -1,0 +1,356 @@
+"""Vector functions of arch 3510: register micro-operations, their table, and how a kernel writes them.
+
+A vector function is one instruction of the V pipe whose body loads from UB into vector registers, computes there, and
+stores. `asc.vector_function()` opens one; what is called on it becomes the body:
+
+    with asc.vector_function() as vf:
+        mask = vf.update_mask(count)
+        vf.store_align(dst, vf.mul(vf.load_align(a), vf.load_align(b), mask), mask)
+
+A register is virtual and defined once; how many are alive at a time is not checked. Lanes outside the mask of a
+computation become 0 (zeroing mode); lanes outside the mask of a store stay as they are in memory.
+Sources: asc-devkit docs, Reg vector pages and architecture page 3510; instruction names and the order of a body's
+operations as observed from the real SoftmaxGrad (docs/provenance.md).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from ascendsim.device import Device
+from ascendsim.dtypes import FLOAT, HALF, DType, dtype, pack
+from ascendsim.errors import Finding, Rule
+from ascendsim.isa.forms import Call, Form, declare
+from ascendsim.isa.instruction import (
+    Body,
+    MicroInstruction,
+    MicroKind,
+    MicroRow,
+    Recorder,
+    Row,
+    TensorRef,
+    need_local,
+)
+from ascendsim.isa.micro_run import run_body
+from ascendsim.isa.micro_table import MICRO, lanes_of
+from ascendsim.isa.micro_walk import memory_of, uses_of, wanted_lanes
+from ascendsim.memory import LocalTensor
+from ascendsim.terms import FULL_MASK, Pipe
+
+_ARCH = "asc-devkit docs, architecture page 3510"
+
+UNAVAILABLE = Rule(
+    "E-API-PRODUCT",
+    "{api} does not exist on {got}",
+    "use the vector instructions on memory, or a device with vector functions",
+    _ARCH,
+)
+ALIGN = Rule(
+    "E-ALIGN-UB",
+    "{api} {operand} address {got} is not on a multiple of {wanted}",
+    "start registers' loads and stores on that boundary",
+    "asc-devkit docs, LoadAlign and StoreAlign pages",
+)
+OOB = Rule(
+    "E-OOB-LOCAL",
+    "{api} {operand} writes {past} B past the end of {tensor} ({wanted} B, up to byte {got} wanted)",
+    "enlarge the buffer, or mask the lanes that hold nothing",
+    "asc-tools, npu-check ErrorWrite3",
+)
+MEM_BAR = Rule(
+    "E-HAZARD-VF",
+    "a vector function loads {operand} byte {got} that it has stored itself, without LocalMemBar in between",
+    "call local_mem_bar between the store and the load",
+    "asc-devkit docs, LocalMemBar page: order inside a vector function is not kept by hardware",
+)
+
+
+class LoadDist(Enum):
+    """How a load spreads memory over lanes; the value is the micro-operation."""
+
+    NORM = "load_norm"
+    """Element i into lane i."""
+    UNPACK_B16 = "load_unpack_b16"
+    """64 16-bit elements, one to each 32-bit lane."""
+    DINTLV_B32 = "load_dintlv_b32"
+    """128 words into two registers: even ones, odd ones."""
+    E2B_B32 = "load_e2b_b32"
+    """Eight words, each into the eight lanes of a datablock."""
+    E2B_B16 = "load_e2b_b16"
+    """Eight 16-bit elements, each into the sixteen lanes of a datablock."""
+
+
+class StoreDist(Enum):
+    """How a store lays lanes into memory; the value is the micro-operation."""
+
+    NORM = "store_norm"
+    """Lane i into element i."""
+    PACK_B32 = "store_pack_b32"
+    """The 16-bit value of each of 64 32-bit lanes, one behind the other."""
+    INTLV_B32 = "store_intlv_b32"
+    """Two registers, their lanes taking turns."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RegTensor:
+    """A vector register: its number in the body, the type of its lanes, and the body it belongs to."""
+
+    number: int
+    dtype: DType
+    home: "VectorFunction"
+
+
+@dataclass(frozen=True, slots=True)
+class MaskReg:
+    """A mask register: bit i is lane i."""
+
+    bits: int
+
+
+ALL_LANES = MaskReg(FULL_MASK << 64 | FULL_MASK)
+
+
+class VectorFunction:
+    """The body of a vector function while a kernel writes it."""
+
+    def __init__(self, asc: Recorder) -> None:
+        self._asc = asc
+        self._rows: list[MicroRow] = []
+        self._registers = 0
+
+    # ---- masks --------------------------------------------------------------------------------------------------
+
+    def update_mask(self, count: int) -> MaskReg:
+        """Return a mask of the first `count` lanes; none for 0 or less, all for more than there are."""
+        return MaskReg((1 << max(0, min(count, 128))) - 1)
+
+    def move_mask(self) -> MaskReg:
+        """Return the vector mask that SetVectorMask left (MoveMask)."""
+        return MaskReg(self._asc.mask.hi << 64 | self._asc.mask.lo)
+
+    # ---- memory -------------------------------------------------------------------------------------------------
+
+    def load_align(self, src: LocalTensor, dist: LoadDist = LoadDist.NORM) -> RegTensor:
+        """Load a register from `src` on."""
+        return self.load_align2(src, dist)[0]
+
+    def load_align2(self, src: LocalTensor, dist: LoadDist) -> tuple[RegTensor, ...]:
+        """Load all registers that `dist` fills: two for DINTLV_B32, one for the others."""
+        need_local(self._asc, "LoadAlign", "src", src)
+        return self._emit(MICRO[dist.value], src.dtype, memory=src)
+
+    def store_align(
+        self, dst: LocalTensor, src: RegTensor, mask: MaskReg = ALL_LANES, dist: StoreDist = StoreDist.NORM
+    ) -> None:
+        """Store the active lanes of a register to `dst` on."""
+        need_local(self._asc, "StoreAlign", "dst", dst)
+        self._emit(MICRO[dist.value], dst.dtype, (src,), mask, memory=dst)
+
+    def store_align2(self, dst: LocalTensor, src0: RegTensor, src1: RegTensor, mask: MaskReg = ALL_LANES) -> None:
+        """Store two registers, lanes taking turns (INTLV_B32)."""
+        need_local(self._asc, "StoreAlign", "dst", dst)
+        self._emit(MICRO[StoreDist.INTLV_B32.value], dst.dtype, (src0, src1), mask, memory=dst)
+
+    def local_mem_bar(self) -> None:
+        """Let loads that follow see what the stores before have written (LocalMemBar VEC_STORE, VEC_LOAD)."""
+        self._emit(MICRO["local_mem_bar"], FLOAT)
+
+    # ---- registers ----------------------------------------------------------------------------------------------
+
+    def duplicate(self, value: float, element: DType = FLOAT) -> RegTensor:
+        """Return a register with `value` in every lane."""
+        return self._emit(MICRO["reg_dup_scalar"], element, scalar_bits=pack(value, element))[0]
+
+    def duplicate_lane0(self, src: RegTensor, mask: MaskReg = ALL_LANES) -> RegTensor:
+        """Return a register with lane 0 of `src` in every active lane (Duplicate from a register)."""
+        return self._compute("reg_dup_lane0", (src,), mask)
+
+    def add(self, src0: RegTensor, src1: RegTensor, mask: MaskReg = ALL_LANES) -> RegTensor:
+        """Return src0 + src1."""
+        return self._compute("reg_add", (src0, src1), mask)
+
+    def sub(self, src0: RegTensor, src1: RegTensor, mask: MaskReg = ALL_LANES) -> RegTensor:
+        """Return src0 - src1."""
+        return self._compute("reg_sub", (src0, src1), mask)
+
+    def mul(self, src0: RegTensor, src1: RegTensor, mask: MaskReg = ALL_LANES) -> RegTensor:
+        """Return src0 * src1."""
+        return self._compute("reg_mul", (src0, src1), mask)
+
+    def reduce_sum(self, src: RegTensor, mask: MaskReg = ALL_LANES) -> RegTensor:
+        """Return the sum of the active lanes, an adjacent-pair tree, in lane 0."""
+        return self._compute("reg_reduce_sum", (src,), mask)
+
+    def reduce_sum_data_block(self, src: RegTensor, mask: MaskReg = ALL_LANES) -> RegTensor:
+        """Return the sum of each datablock, an adjacent-pair tree, in lanes 0, 1, 2, ..."""
+        return self._compute("reg_reduce_sum_datablock", (src,), mask)
+
+    def cast(self, src: RegTensor, element: DType | str, mask: MaskReg = ALL_LANES) -> RegTensor:
+        """Return `src` as another type, 32-bit lane by lane; narrowing rounds to nearest even and keeps infinities."""
+        to = dtype(element)
+        if {to, src.dtype} != {HALF, FLOAT}:
+            raise self._asc.fail(f"Cast: {src.dtype} to {to} is not modelled in a vector function; half and float are")
+        return self._compute("reg_cast", (src,), mask, to)
+
+    # ---- recording ----------------------------------------------------------------------------------------------
+
+    def _compute(
+        self, name: str, sources: tuple[RegTensor, ...], mask: MaskReg, element: DType | None = None
+    ) -> RegTensor:
+        kinds = {s.dtype for s in sources}
+        if len(kinds) > 1:
+            raise self._asc.fail(
+                f"{name}: registers of {' and '.join(sorted(str(k) for k in kinds))}; cast one of them"
+            )
+        return self._emit(MICRO[name], element or sources[0].dtype, sources, mask)[0]
+
+    def _emit(
+        self,
+        op: MicroInstruction,
+        element: DType,
+        sources: tuple[RegTensor, ...] = (),
+        mask: MaskReg = ALL_LANES,
+        *,
+        memory: LocalTensor | None = None,
+        scalar_bits: int = 0,
+    ) -> tuple[RegTensor, ...]:
+        for source in sources:
+            if source.home is not self:
+                raise self._asc.fail(f"{op.name}: register {source.number} belongs to another vector function")
+        line, step = self._asc.place()
+        src_dtype = sources[0].dtype if sources else element
+        lanes = (1 << lanes_of(op, element, src_dtype)) - 1
+        first = self._registers
+        self._rows.append(
+            MicroRow(
+                op,
+                first if op.results else -1,
+                tuple(s.number for s in sources),
+                element,
+                src_dtype,
+                mask.bits & lanes,
+                None if memory is None else self._asc.operand(memory),
+                scalar_bits,
+                line,
+                step,
+            )
+        )
+        self._registers += op.results
+        return tuple(RegTensor(first + i, element, self) for i in range(op.results))
+
+    def finish(self) -> Body:
+        """Return the body."""
+        rows = tuple(self._rows)
+        return Body(rows, uses_of(rows))
+
+
+class VectorFunctionCall(Call):
+    """Opens a vector function; use it with `with`."""
+
+    @contextmanager
+    def __call__(self) -> Iterator[VectorFunction]:
+        """Record what is called on the function that is handed out as one row."""
+        vf = VectorFunction(self.asc)
+        yield vf
+        body = vf.finish()
+        self.asc.emit(self.op, params=(len(body.rows),), body=body)
+
+
+def _touch(row: Row) -> tuple[tuple[str, int, int], ...]:
+    assert row.body is not None
+    return tuple((use.role, use.first, use.end) for use in row.body.uses)
+
+
+def _exists(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """The device has vector functions."""
+    del tensors
+    if device.has("vector_function"):
+        return []
+    wanted = "a device with vector functions"
+    return [UNAVAILABLE.finding(where, got=device.name, wanted=wanted, fill={"api": row.op.api})]
+
+
+def _aligned(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """Registers are loaded and stored at aligned addresses."""
+    del device
+    assert row.body is not None
+    found = []
+    for micro in row.body.rows:
+        if micro.memory is None:
+            continue
+        ref = tensors[micro.memory.tensor]
+        address = ref.address_bytes + micro.memory.offset_bytes
+        if address % micro.op.align_bytes:
+            fill = {"api": micro.op.name}
+            wanted = f"{micro.op.align_bytes} B"
+            found.append(ALIGN.finding(where, operand=ref.name, got=f"0x{address:x}", wanted=wanted, fill=fill))
+    return found
+
+
+def _stores_in_bounds(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """Active lanes of stores stay inside the tensor.
+
+    A load takes a whole register: what it reads beyond is harmless as long as its lanes are not used, and the real
+    kernels do so; unwritten bytes are followed when values are computed.
+    """
+    del device
+    assert row.body is not None
+    found = []
+    for use in row.body.uses:
+        tensor = tensors[use.operand.tensor]
+        past = use.operand.offset_bytes + use.end - tensor.tensor_bytes
+        if use.role.startswith("dst") and past > 0:
+            fill: dict[str, object] = {"api": row.op.api, "tensor": tensor.name, "past": past}
+            got = tensor.tensor_bytes + past
+            found.append(OOB.finding(where, operand=tensor.name, got=got, wanted=tensor.tensor_bytes, fill=fill))
+    return found
+
+
+def _bars(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """What a body stores and loads again has a LocalMemBar in between."""
+    assert row.body is not None
+    wanted = wanted_lanes(row.body.rows)
+    stored = np.zeros(device.ub_bytes, np.bool_)
+    for micro in row.body.rows:
+        if micro.op.kind is MicroKind.BARRIER:
+            stored.fill(False)
+        if micro.memory is None:
+            continue
+        ref, width = tensors[micro.memory.tensor], micro.dtype.bytes
+        base = ref.address_bytes + micro.memory.offset_bytes
+        at = (base + memory_of(micro, wanted)[:, None] * width + np.arange(width)).reshape(-1)
+        at = at[at < device.ub_bytes]
+        if micro.op.kind is MicroKind.STORE:
+            stored[at] = True
+        elif stored[at].any():
+            first = int(at[stored[at]][0]) - ref.address_bytes
+            return [MEM_BAR.finding(where, operand=ref.name, got=first, wanted="a LocalMemBar before")]
+    return []
+
+
+class VectorFunctions:
+    """VectorFunction: the body of a loop over vector registers as one instruction."""
+
+    vector_function: Form[VectorFunctionCall] = Form(
+        declare(
+            "vector_function",
+            """A vector function: its body's loads, register computations and stores as one V instruction.
+
+            Source: asc-devkit docs, architecture page 3510 and Reg vector pages.
+            """,
+            api="VectorFunction",
+            mnemonic="vf",
+            pipe=Pipe.V,
+            params=("micro_rows",),
+            cost="vector_function",
+            family="VectorFunction",
+            execute=run_body,
+            touch=_touch,
+            checks=(_exists, _aligned, _stores_in_bounds, _bars),
+            uses_mask=False,
+        ),
+        VectorFunctionCall,
+    )
