@@ -480,7 +480,12 @@ def _pad_op(name: str, doc: str, mnemonic: str, pipe: Pipe, params: tuple[str, .
         family=family,
         execute=_run_pad_in if params == PAD_IN else _run_bursts,
         touch=_touch_bursts,
-        checks=(rules.aligned("dst", "src0"), _pad_fields, rules.in_bounds),
+        checks=(
+            rules.on_devices_with("data_copy_pad"),
+            rules.aligned("dst", "src0"),
+            _pad_fields,
+            rules.in_bounds,
+        ),
         uses_mask=False,
     )
 
@@ -551,6 +556,7 @@ class MoveInstructions:
             execute=_run_copy,
             touch=_touch_copy,
             checks=(
+                rules.on_devices_with("copy_ub_to_ub"),
                 rules.dtypes(WORDS, "dst", "src0"),
                 rules.same_dtype,
                 rules.aligned("dst", "src0"),
@@ -602,6 +608,7 @@ class MoveInstructions:
             execute=_run_brcb,
             touch=_touch_brcb,
             checks=(
+                rules.on_devices_with("brcb"),
                 rules.dtypes(WORDS, "dst", "src0"),
                 rules.same_dtype,
                 rules.aligned("dst", "src0"),
