@@ -18,12 +18,13 @@ if TYPE_CHECKING:
         DataCopyPadExtParams,
         DataCopyParams,
     )
+    from ascendsim.isa.transpose import TransDataTo5HDParams
     from ascendsim.machine import check, run
     from ascendsim.record import tile
     from ascendsim.result import RunResult
     from ascendsim.runfolder import load_run
     from ascendsim.scenario import load_scenario
-    from ascendsim.terms import HardEvent, Pipe, RoundMode, TPosition
+    from ascendsim.terms import DataFormat, HardEvent, Pipe, RoundMode, TPosition
 
 __version__ = "0.1.0"
 
@@ -48,12 +49,14 @@ _HOME = {
     "DataCopyExtParams": "isa.move",
     "DataCopyPadExtParams": "isa.move",
     "DataCopyParams": "isa.move",
+    "TransDataTo5HDParams": "isa.transpose",
     "check": "machine",
     "run": "machine",
     "tile": "record",
     "RunResult": "result",
     "load_run": "runfolder",
     "load_scenario": "scenario",
+    "DataFormat": "terms",
     "HardEvent": "terms",
     "Pipe": "terms",
     "RoundMode": "terms",
@@ -68,6 +71,7 @@ __all__ = [
     "DataCopyExtParams",
     "DataCopyPadExtParams",
     "DataCopyParams",
+    "DataFormat",
     "Deadlock",
     "DeviceError",
     "EnginesDiffer",
@@ -82,6 +86,7 @@ __all__ = [
     "RoundMode",
     "RunResult",
     "TPosition",
+    "TransDataTo5HDParams",
     "UnaryRepeatParams",
     "check",
     "load_device",

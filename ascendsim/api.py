@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ascendsim.checks import check_program
 from ascendsim.device import Device, Platform, load_device
 from ascendsim.dtypes import UINT8, DType, from_numpy
-from ascendsim.errors import Finding, InputError
+from ascendsim.errors import Finding, InputError, Severity
 from ascendsim.execute import execute
 from ascendsim.machine import in_order, non_finite, schedule, stop_on_errors
 from ascendsim.memory import FRAMEWORK_TMP, Bytes, LocalTensor
@@ -24,14 +24,18 @@ from ascendsim.op_kernel.softmax_grad import softmax_grad_front as front_kernel
 from ascendsim.program import Program
 from ascendsim.record import AiCore, Kernel, record
 from ascendsim.result import RunResult
-from ascendsim.terms import DATABLOCK_BYTES, HalfOverflow, TPosition, align_up
+from ascendsim.terms import DATABLOCK_BYTES, NZ_COLUMNS, DataFormat, HalfOverflow, TPosition, align_up
 
 Array = NDArray[Any]
 TmpBytes = int | Literal["framework"] | None
 Overflow = Literal["inf_nan", "saturate"]
+Format = DataFormat | Literal["ND", "NZ"]
 
 CAPACITY = ("E-CAP-UB", "E-CAP-UB-HW", "W-CAP-UB-SAFE")
 """Findings that do not stop a single call: it answers what one call does, whatever else lies in UB."""
+
+BEHIND_TENSOR = "E-OOB-LOCAL"
+"""A finding that leaves a single call a meaning: what it writes behind a tensor falls on what lies there."""
 
 
 def softmax_grad(
@@ -40,27 +44,31 @@ def softmax_grad(
     soc: str | Platform = "Ascend910B1",
     *,
     is_front: bool = False,
-    data_format: str = "ND",
+    data_format: Format = "ND",
     ori_shape: tuple[int, int] | None = None,
     tmp_bytes: TmpBytes = None,
     tiling: SoftMaxTiling | None = None,
     reuse_source: bool = False,
     half_overflow: Overflow | None = None,
+    despite_findings: bool = False,
 ) -> RunResult:
     """Run SoftmaxGrad on arrays as they lie in UB.
 
     Args:
-        grad: [m, k] (more leading axes are folded), half or float; the gradient that reaches softmax.
-        src: softmax's output, like grad. The last axis must be a multiple of 32 B.
+        grad: [m, k] (more leading axes are folded), or [k / 16, m, 16] in NZ, half or float; the gradient that
+            reaches softmax.
+        src: softmax's output, like grad. In ND the last axis must be a multiple of 32 B.
         soc: part, or a Platform.
         is_front: only the row sums, one datablock each.
-        data_format: "ND"; NZ is not in this version.
+        data_format: "ND" or "NZ", how the arrays lie in UB.
         ori_shape: (rows, columns) that are data, None for all.
         tmp_bytes: shared temp in bytes; "framework" takes what the tensors leave of UB; None the maximum that fits,
             at least the minimum.
         tiling: None for the host function's. One of another shape makes the kernel re-tile.
         reuse_source: put dst on src.
         half_overflow: "inf_nan" or "saturate"; None for the device's.
+        despite_findings: compute values although the call breaks a rule, where that has a meaning. What it writes
+            behind a tensor then falls on the tensor that lies there (grad, src, dst, temp follow each other in UB).
 
     Returns:
         outputs["dst"]: src's shape, or [m, one datablock] with is_front; unwritten bytes are 0xFF.
@@ -69,7 +77,16 @@ def softmax_grad(
         InputError: arrays that the call cannot take.
         Rejected: the call breaks a rule (capacity excepted).
     """
-    options = _Options(is_front, data_format, ori_shape, tmp_bytes, tiling, reuse_source, half_overflow)
+    options = _Options(
+        is_front=is_front,
+        data_format=_format(data_format),
+        ori_shape=ori_shape,
+        tmp_bytes=tmp_bytes,
+        tiling=tiling,
+        reuse_source=reuse_source,
+        half_overflow=half_overflow,
+        despite_findings=despite_findings,
+    )
     return _call("softmax_grad", grad, src, soc, options)
 
 
@@ -78,21 +95,42 @@ def softmax_grad_front(
     src: Array,
     soc: str | Platform = "Ascend910B1",
     *,
-    data_format: str = "ND",
+    data_format: Format = "ND",
     ori_shape: tuple[int, int] | None = None,
     tmp_bytes: TmpBytes = None,
     tiling: SoftMaxTiling | None = None,
     is_basic_block: bool = False,
     half_overflow: Overflow | None = None,
+    despite_findings: bool = False,
 ) -> RunResult:
     """Run SoftmaxGradFront on arrays as they lie in UB; arguments as `softmax_grad`.
 
+    Args:
+        grad: as `softmax_grad`, like all others but one.
+        src: as `softmax_grad`.
+        soc: as `softmax_grad`.
+        data_format: as `softmax_grad`.
+        ori_shape: as `softmax_grad`.
+        tmp_bytes: as `softmax_grad`.
+        tiling: as `softmax_grad`.
+        is_basic_block: the shape is whole basic blocks (m % 8 == 0, k % 64 == 0, 256 B <= a row, k < 2048).
+        half_overflow: as `softmax_grad`.
+        despite_findings: as `softmax_grad`.
+
     Raises:
-        InputError: arrays that the call cannot take, or is_basic_block, which is not in this version.
+        InputError: arrays that the call cannot take.
+        Rejected: the call breaks a rule (capacity excepted).
     """
-    if is_basic_block:
-        raise InputError("is_basic_block=True is not simulated in this version; leave it False")
-    options = _Options(True, data_format, ori_shape, tmp_bytes, tiling, False, half_overflow)
+    options = _Options(
+        is_front=True,
+        data_format=_format(data_format),
+        ori_shape=ori_shape,
+        tmp_bytes=tmp_bytes,
+        tiling=tiling,
+        is_basic_block=is_basic_block,
+        half_overflow=half_overflow,
+        despite_findings=despite_findings,
+    )
     return _call("softmax_grad_front", grad, src, soc, options)
 
 
@@ -101,22 +139,22 @@ class _Options:
     """What both calls take beside their arrays."""
 
     is_front: bool
-    data_format: str
+    data_format: DataFormat
     ori_shape: tuple[int, int] | None
     tmp_bytes: TmpBytes
     tiling: SoftMaxTiling | None
-    reuse_source: bool
     half_overflow: Overflow | None
+    despite_findings: bool
+    reuse_source: bool = False
+    is_basic_block: bool = False
 
 
 def _call(api: str, grad: Array, src: Array, soc: str | Platform, options: _Options) -> RunResult:
     device = load_device(soc)
-    if options.data_format != "ND":
-        raise InputError(f"data_format={options.data_format!r}: only ND is simulated in this version")
     overflow = _overflow(options.half_overflow)
-    grad2, src2, element = _as_matrices(grad, src)
-    m, k = src2.shape
-    is_front = options.is_front
+    grad2, src2, element = _as_tensors(grad, src, options.data_format)
+    m, k = _rows_and_columns(src2, options.data_format)
+    is_front, data_format = options.is_front, options.data_format
     if is_front and options.reuse_source:
         raise InputError("reuse_source=True with is_front=True: the row sums are too short for src; leave one out")
     if options.ori_shape is not None and len(options.ori_shape) != 2:
@@ -129,12 +167,13 @@ def _call(api: str, grad: Array, src: Array, soc: str | Platform, options: _Opti
     def kernel(asc: AiCore) -> None:
         operands = (dst, tensors["grad"], tensors["src"], tensors["tmp"])
         if api == "softmax_grad":
-            grad_kernel(asc, *operands, tiling, is_front, shape)
+            grad_kernel(asc, *operands, tiling, is_front, shape, data_format=data_format)
         else:
-            front_kernel(asc, *operands, tiling, shape)
+            basic = options.is_basic_block
+            front_kernel(asc, *operands, tiling, shape, data_format=data_format, is_basic_block=basic)
 
-    program, findings = _record(kernel, device)
-    ub = Bytes(max(device.ub_bytes, *(t.address_bytes + t.allocation_bytes for t in tensors.values())))
+    program, findings = _record(kernel, device, options.despite_findings)
+    ub = Bytes(max(device.ub_bytes, _reach(program)))
     _fill(ub, tensors["grad"], grad2)
     _fill(ub, tensors["src"], src2)
     execution = execute(program, device, (), overflow=overflow, log_core=0, ub=ub)
@@ -150,8 +189,17 @@ def _call(api: str, grad: Array, src: Array, soc: str | Platform, options: _Opti
         timeline=schedule(program, device),
         outputs={"dst": result},
         findings=in_order(findings),
-        scenario={"api": api, "shape": [m, k], "dtype": element.name, "is_front": is_front, "tmp_bytes": tmp_length},
+        scenario={
+            "api": api,
+            "shape": [m, k],
+            "dtype": element.name,
+            "data_format": data_format.value,
+            "is_front": is_front,
+            "is_basic_block": options.is_basic_block,
+            "tmp_bytes": tmp_length,
+        },
         log=execution.log,
+        despite_findings=options.despite_findings and any(f.severity is Severity.ERROR for f in findings),
     )
 
 
@@ -161,22 +209,57 @@ def _overflow(mode: str | None) -> HalfOverflow | None:
     return None if mode is None else HalfOverflow(mode)
 
 
-def _record(kernel: Kernel, device: Device) -> tuple[Program, tuple[Finding, ...]]:
+def _format(data_format: Format) -> DataFormat:
+    if isinstance(data_format, DataFormat):
+        return data_format
+    if data_format not in [f.value for f in DataFormat]:
+        raise InputError(f'data_format={data_format!r}: must be "ND" or "NZ"')
+    return DataFormat(data_format)
+
+
+def _record(kernel: Kernel, device: Device, despite_findings: bool) -> tuple[Program, tuple[Finding, ...]]:
     """Record and check; capacity findings do not stop a single call."""
     recording = record(kernel, device, 1, (), ())
     findings = in_order((*recording.findings, *check_program(recording.program, device)))
-    stop_on_errors(tuple(f for f in findings if f.code not in CAPACITY), despite_findings=False)
+    harmless = (*CAPACITY, BEHIND_TENSOR) if despite_findings else CAPACITY
+    stopping = tuple(f for f in findings if f.code not in harmless)
+    stop_on_errors(stopping, despite_findings and recording.complete)
     return recording.program, findings
 
 
-def _as_matrices(grad: Array, src: Array) -> tuple[Array, Array, DType]:
+def _reach(program: Program) -> int:
+    """Highest UB byte that the program touches or that its tensors own, plus one."""
+    ends = [program.ub_high_water_bytes]
+    for template in program.templates:
+        for row in template.rows:
+            operands = dict(row.operands)
+            for role, _, end in row.op.touch(row):
+                operand = operands[role]
+                tensor = template.tensors[operand.tensor]
+                ends += [tensor.address_bytes + tensor.tensor_bytes, tensor.address_bytes + operand.offset_bytes + end]
+    return max(ends)
+
+
+def _rows_and_columns(array: Array, data_format: DataFormat) -> tuple[int, int]:
+    """Rows and columns of a tensor as it lies in UB."""
+    if data_format is DataFormat.ND:
+        return array.shape[0], array.shape[1]
+    return array.shape[1], array.shape[0] * NZ_COLUMNS
+
+
+def _as_tensors(grad: Array, src: Array, data_format: DataFormat) -> tuple[Array, Array, DType]:
+    """Both arrays as they lie in UB: [m, k], or [k / 16, m, 16] in NZ."""
     g, s = np.asarray(grad), np.asarray(src)
     element = from_numpy(s.dtype)
     if g.dtype != s.dtype or g.shape != s.shape:
         raise InputError(f"grad is {g.dtype} {list(g.shape)}, src {s.dtype} {list(s.shape)}: must be equal")
     if s.ndim < 1 or s.size == 0:
         raise InputError(f"src has shape {list(s.shape)}: at least one axis and one element are needed")
-    return g.reshape(-1, s.shape[-1]), s.reshape(-1, s.shape[-1]), element
+    if data_format is DataFormat.ND:
+        return g.reshape(-1, s.shape[-1]), s.reshape(-1, s.shape[-1]), element
+    if s.ndim != 3 or s.shape[-1] != NZ_COLUMNS:
+        raise InputError(f"src has shape {list(s.shape)}: in NZ it must be [k / 16, m, 16]")
+    return g, s, element
 
 
 def _place(

@@ -209,7 +209,8 @@ def tmpsize(
     assert npu_arch is not None
     answer = softmax_grad_tmp_size(parse_shape(shape), kind, front, npu_arch, device)
     if as_json:
-        _print_json(answer.to_dict() | {"soc": None if device is None else device.name})
+        of_part = {} if device is None else {"calibrated": device.calibrated.value}
+        _print_json(answer.to_dict() | {"soc": None if device is None else device.name} | of_part)
     else:
         out.print(show.tmp_size(answer, device))
 

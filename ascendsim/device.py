@@ -18,6 +18,8 @@ from ascendsim.terms import HalfOverflow, Pipe, RoundMode
 
 Status = Literal["documented", "measured", "fitted", "inferred", "assumed"]
 SCHEMA = 1
+NOT_CALIBRATED = "NOT CALIBRATED"
+"""The banner beside cycles of a device whose figures are not its own."""
 
 
 class _Model(BaseModel):
@@ -227,6 +229,8 @@ class Device(_Model):
     product_family: str
     npu_arch: int
     core_form: Literal["split", "combined"]
+    calibrated: Capability
+    """Whether cycles rest on figures of this architecture."""
     cores: Cores
     memory: Memory
     ub: UbLimits
@@ -255,6 +259,11 @@ class Device(_Model):
     def clock_mhz(self) -> int:
         """Core clock."""
         return self.cores.clock_mhz.value
+
+    @property
+    def caution(self) -> str:
+        """What has to stand beside cycles: nothing for a calibrated device."""
+        return "" if self.calibrated.value else f"{NOT_CALIBRATED}: {self.calibrated.source}"
 
     def has(self, capability: str) -> bool:
         """Whether the device has a named capability; one that no file names is absent."""

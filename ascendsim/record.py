@@ -41,6 +41,7 @@ from ascendsim.isa.move import MoveInstructions
 from ascendsim.isa.reduce import ReduceInstructions
 from ascendsim.isa.scalar import ScalarInstructions
 from ascendsim.isa.sync import SyncInstructions
+from ascendsim.isa.transpose import TransposeInstructions
 from ascendsim.isa.vector import VectorInstructions
 from ascendsim.memory import FRAMEWORK_TMP, GM_ALIGN_BYTES, GlobalTensor, LocalTensor, Tensor
 from ascendsim.program import Program, QueInfo
@@ -68,7 +69,13 @@ _MOST_ARGUMENTS = 256
 _FOREIGN = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 END_OF_KERNEL = "end of kernel"
 """Source line of what TPipe does when the kernel returns."""
-_OWN_MODULES = ("ascendsim.isa", "ascendsim.record", "ascendsim.tpipe", "ascendsim.op_kernel.softmax_grad_checks")
+_OWN_MODULES = (
+    "ascendsim.isa",
+    "ascendsim.record",
+    "ascendsim.tpipe",
+    "ascendsim.op_kernel.softmax_grad_checks",
+    "ascendsim.op_kernel.softmax_grad_surprises",
+)
 
 
 class AiCore(
@@ -76,6 +83,7 @@ class AiCore(
     ReduceInstructions,
     ConvertInstructions,
     MoveInstructions,
+    TransposeInstructions,
     ScalarInstructions,
     SyncInstructions,
     VectorFunctions,

@@ -108,6 +108,8 @@ def terminal(result: RunResult) -> RenderableType:
     parts: list[RenderableType] = [Text(result.name, style="bold")]
     if result.despite_findings:
         parts.append(Text(STAMP, style="bold red"))
+    if result.device.caution:
+        parts.append(Text(result.device.caution, style="bold yellow"))
     head = Table.grid(padding=(0, 2))
     for name, value in headline(result):
         head.add_row(Text(name, style="dim"), value)
@@ -145,6 +147,8 @@ def markdown(result: RunResult) -> str:
     lines = [f"# {result.name}", ""]
     if result.despite_findings:
         lines += [f"**{STAMP}**", ""]
+    if result.device.caution:
+        lines += [f"**{result.device.caution}**", ""]
     lines += [f"- {name}: {value}" for name, value in headline(result)]
     lines += [f"- digest: {result.digest}", ""]
     for title, columns, cells in _TABLES:

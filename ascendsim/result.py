@@ -158,6 +158,7 @@ class RunResult:
         return {
             "name": self.name,
             "device": self.device.name,
+            "calibrated": self.device.calibrated.value,
             "digest": self.digest,
             "block_dim": self.program.block_dim,
             "makespan_cycles": self.makespan_cycles,

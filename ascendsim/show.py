@@ -21,6 +21,7 @@ def device_list(names: tuple[str, ...] | None = None) -> list[dict[str, Any]]:
             "aic": d.cores.aic.value,
             "aiv": d.aiv,
             "clock_mhz": d.clock_mhz,
+            "calibrated": d.calibrated.value,
             "ub_bytes": d.ub_bytes,
             "l2_bytes": d.memory.l2_bytes.value,
         }
@@ -45,7 +46,7 @@ def device_page(device: Device) -> RenderableType:
     ub = device.ub
     limits = [
         ("hardware", device.ub_bytes, "the physical UB; an address past it does not exist"),
-        ("visible", ub.visible_bytes.value, "what GetCoreMemSize(UB) tells the host, 256 B less: E-CAP-UB above it"),
+        ("visible", ub.visible_bytes.value, f"what GetCoreMemSize(UB) tells the host, {_less(device.ub_bytes, ub.visible_bytes.value)}: E-CAP-UB above it"),
         ("safe", ub.safe_bytes.value, "8 KiB less again, which some APIs use as temp: W-CAP-UB-SAFE above it"),
     ]
     table = Table(title="UB limits of one AIV", title_justify="left", box=None, padding=(0, 2), header_style="dim")
@@ -54,7 +55,12 @@ def device_page(device: Device) -> RenderableType:
     for name, size, meaning in limits:
         table.add_row(name, str(size), meaning)
     title = Text(f"{device.name}: {device.product_family}, arch {device.npu_arch}, {device.core_form} cores", "bold")
-    return Group(title, table, _numbers(device))
+    caution = [Text(device.caution, "bold yellow")] if device.caution else []
+    return Group(title, *caution, table, _numbers(device))
+
+
+def _less(whole_bytes: int, part_bytes: int) -> str:
+    return f"{whole_bytes - part_bytes} B less" if part_bytes < whole_bytes else "as much"
 
 
 def _numbers(device: Device) -> Table:
@@ -88,7 +94,7 @@ def tmp_size(answer: TmpSize, device: Device | None) -> RenderableType:
 
 
 def _remarks(answer: TmpSize, device: Device | None) -> list[str]:
-    lines = []
+    lines = [device.caution] if device is not None and device.caution else []
     if answer.wrapped:
         lines.append("CANN's 32-bit arithmetic overflows here: these are the numbers it returns, and they are useless.")
     if device is None or answer.left_bytes is None:

@@ -103,6 +103,15 @@ class MaskMode(IntEnum):
         return "norm" if self is MaskMode.NORMAL else "count"
 
 
+class DataFormat(Enum):
+    """How a matrix of rows and columns lies in UB."""
+
+    ND = "ND"
+    """Row behind row, [m, k]."""
+    NZ = "NZ"
+    """Slabs of 16 columns, [k / 16, m, 16]: in each slab row behind row."""
+
+
 class HalfOverflow(Enum):
     """What a half or bfloat16 result beyond the largest finite value becomes (CTRL bit 48)."""
 
@@ -119,6 +128,9 @@ REPEAT_BYTES = 256
 """One repeat of a vector instruction: 8 datablocks."""
 
 DATABLOCKS_PER_REPEAT = 8
+
+NZ_COLUMNS = 16
+"""Columns of one slab of the NZ format, whatever the element type (asc-devkit docs, data formats)."""
 
 MAX_REPEAT_TIMES = 255
 """The repeat field has 8 bits (asc-devkit docs, high-dimension splitting page)."""

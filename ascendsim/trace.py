@@ -136,6 +136,7 @@ def _other_data(result: RunResult, time: Time) -> dict[str, Any]:
         "tool": f"ascendsim {__version__}",
         "soc": result.device.name,
         "clock_mhz": result.device.clock_mhz,
+        "calibrated": result.device.calibrated.value,
         "time": time,
         "case": result.name,
         "seed": {name: spec["seed"] for name, spec in tensors.items() if "seed" in spec},

@@ -68,7 +68,8 @@ def _advice(result: RunResult, cause: Cause) -> str:
 def why(result: RunResult, pipes: tuple[Pipe, ...], most: int = 8) -> list[str]:
     """Return how busy the given pipes were, how far they overlap, and what they waited for, in sentences."""
     chosen = pipes or tuple(sorted({u.pipe for u in result.pipe_use}))
-    lines = [_use_sentence(result, pipe) for pipe in chosen]
+    lines = [result.device.caution] if result.device.caution else []
+    lines += [_use_sentence(result, pipe) for pipe in chosen]
     lines += [
         f"{o.first.name} and {o.second.name} worked at the same time for {o.shared_cycles} cycles, "
         f"{o.share:.0%} of the less busy one's time."

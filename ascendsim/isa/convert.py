@@ -32,6 +32,14 @@ _FIVE = (
     RoundMode.CAST_TRUNC,
 )
 
+_INTEGERS = (
+    RoundMode.CAST_FLOOR,
+    RoundMode.CAST_CEIL,
+    RoundMode.CAST_ROUND,
+    RoundMode.CAST_TRUNC,
+    RoundMode.CAST_NONE,
+)
+
 ROUND_MODES: dict[tuple[DType, DType], tuple[RoundMode, ...]] = {
     (HALF, FLOAT): _LOSSLESS,
     (BFLOAT16, FLOAT): _LOSSLESS,
@@ -56,6 +64,22 @@ ROUND_MODES: dict[tuple[DType, DType], tuple[RoundMode, ...]] = {
 
 Without int4 and int64, which are not simulated, and int32 to half, which needs a scale.
 """
+
+NARROW_ROUND_MODES: dict[tuple[DType, DType], tuple[RoundMode, ...]] = {
+    (HALF, FLOAT): _LOSSLESS,
+    (INT8, HALF): _LOSSLESS,
+    (UINT8, HALF): _LOSSLESS,
+    (INT16, HALF): _LOSSLESS,
+    (INT32, FLOAT): _LOSSLESS,
+    (INT32, INT16): _LOSSLESS,
+    (HALF, INT8): _INTEGERS,
+    (HALF, UINT8): _INTEGERS,
+    (HALF, INT16): (RoundMode.CAST_RINT,),
+    (HALF, INT32): _FIVE,
+    (FLOAT, HALF): (RoundMode.CAST_ODD, RoundMode.CAST_NONE),
+    (FLOAT, INT32): _FIVE,
+}
+"""The same for devices without `wide_cast` (arch 2002). float to int32_t is in the library's code, not on its page."""
 
 _SUFFIX = {
     RoundMode.CAST_NONE: "",
@@ -112,13 +136,14 @@ class CastCall(Call):
 
 def _pair_and_mode(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """The pair of types exists, and the rounding mode is allowed for it."""
-    del tensors, device
+    del tensors
     assert row.dst is not None
     assert row.src0 is not None
+    modes = ROUND_MODES if device.has("wide_cast") else NARROW_ROUND_MODES
     pair = f"{row.src0.dtype}->{row.dst.dtype}"
-    allowed = ROUND_MODES.get((row.src0.dtype, row.dst.dtype))
+    allowed = modes.get((row.src0.dtype, row.dst.dtype))
     if allowed is None:
-        wanted = ", ".join(f"{a}->{b}" for a, b in ROUND_MODES)
+        wanted = ", ".join(f"{a}->{b}" for a, b in modes)
         return [rules.CAST_PAIR.finding(where, operand="dst", got=pair, wanted=wanted)]
     mode = RoundMode(row.param("round_mode"))
     if mode in allowed:

@@ -3,6 +3,7 @@
 from ascendsim.isa.convert import cast_mnemonic
 from ascendsim.isa.instruction import MicroKind, MicroRow, Operand, Row, TensorRef
 from ascendsim.isa.move import COPY, PAD_IN, PAD_OUT
+from ascendsim.isa.transpose import va_addresses
 from ascendsim.terms import HardEvent, Pipe
 
 COLUMNS = (
@@ -17,10 +18,14 @@ _STRIDES = ("repeat", "dst_blk_stride", "src0_blk_stride", "src1_blk_stride", "d
             "src1_rep_stride")  # fmt: skip
 _COPY_NOTE = {"block_count": "nburst", "block_len": "len_blk"}
 _BIT_MOVES = ("Copy", "Brcb")
+_TRANSPOSE = "TransDataTo5HD"
+"""Its operands are in VA registers, so logs show no tensors; its running number is left out."""
 
 
 def mnemonic(row: Row) -> str:
     """Return the intrinsic's name."""
+    if row.op.name == "trans_data_to5hd":
+        return f"{row.op.mnemonic}_{dtype_text(row)}"
     return cast_mnemonic(row) if row.op.api == "Cast" else row.op.mnemonic
 
 
@@ -31,6 +36,8 @@ def dtype_text(row: Row) -> str:
         return ""
     if row.op.params in (COPY, PAD_IN, PAD_OUT):
         return "b8"
+    if row.op.api == _TRANSPOSE:
+        return "" if row.dst is None else f"b{first.dtype.bytes * 8}"
     if row.op.api in _BIT_MOVES:
         return f"u{first.dtype.bytes * 8}"
     if row.op.api == "Cast" and row.src0 is not None:
@@ -38,7 +45,7 @@ def dtype_text(row: Row) -> str:
     return first.dtype.log_name
 
 
-def note(row: Row) -> str:
+def note(row: Row, tensors: tuple[TensorRef, ...]) -> str:
     """Return what does not fit the other columns: flags, barrier pipes, burst geometry, reduction mode."""
     if row.op.name in ("set_flag", "wait_flag"):
         event = HardEvent(row.param("event"))
@@ -48,7 +55,17 @@ def note(row: Row) -> str:
     if row.op.params in (COPY, PAD_IN, PAD_OUT):
         named = zip(row.op.params, row.params, strict=True)
         return ";".join(f"{_COPY_NOTE.get(n, n)}={v}" for n, v in named)
+    if row.op.api == _TRANSPOSE:
+        return _transpose_note(row, tensors)
     return "mode=0" if row.op.api == "WholeReduceSum" else ""
+
+
+def _transpose_note(row: Row, tensors: tuple[TensorRef, ...]) -> str:
+    if row.dst is not None:
+        return "dst=VA0/VA1;src=VA2/VA3"
+    assert row.src0 is not None
+    name = tensors[row.src0.tensor].name
+    return f"VA{row.param('register')}:" + " ".join(f"{name}+{at}" for at in va_addresses(row))
 
 
 def log_row(row: Row, index: int, number: int, tensors: tuple[TensorRef, ...]) -> dict[str, str]:
@@ -59,8 +76,8 @@ def log_row(row: Row, index: int, number: int, tensors: tuple[TensorRef, ...]) -
     out["instr"] = mnemonic(row)
     out["pipe"] = "S" if row.op.name == "pipe_barrier" else row.pipe.name
     out["dtype"] = dtype_text(row)
-    out["note"] = note(row)
-    for role, operand in row.operands:
+    out["note"] = note(row, tensors)
+    for role, operand in row.operands if row.op.api != _TRANSPOSE else ():
         out[f"{role}_tensor"], out[f"{role}_off_bytes"] = _place(operand, tensors)
     if row.op.uses_mask or row.op.name in ("set_vector_mask", "brcb"):
         out["mask_mode"] = row.mask_mode.log_name
@@ -94,4 +111,4 @@ def _place(operand: Operand, tensors: tuple[TensorRef, ...]) -> tuple[str, str]:
 
 def is_numbered(row: Row) -> bool:
     """Whether logs give this row a running number: calls that do work on data."""
-    return row.op.api != "" and row.dst is not None
+    return row.op.api not in ("", _TRANSPOSE) and row.dst is not None

@@ -132,10 +132,10 @@ def _run_copy(ctx: Context, row: Row) -> Step:
     kind = row.dst.dtype
     width = kind.bytes
     dst, src = (Lanes.at(_copy_at(row, role)).of_bytes(width) for role in ("dst", "src0"))
-    return _move(ctx, row, dst, src, lambda: np.repeat(_copy_grid(row, kind)[0], width))
+    return move(ctx, row, dst, src, lambda: np.repeat(_copy_grid(row, kind)[0], width))
 
 
-def _move(ctx: Context, row: Row, dst: Lanes, src: Lanes, steps: Callable[[], Array]) -> Step:
+def move(ctx: Context, row: Row, dst: Lanes, src: Lanes, steps: Callable[[], Array]) -> Step:
     """Move bytes; step by step (a repeat, a burst) where destination and source meet. `steps` numbers each byte's."""
     assert row.dst is not None
     assert row.src0 is not None
@@ -306,7 +306,7 @@ def _touch_bursts(row: Row) -> tuple[tuple[str, int, int], ...]:
 def _run_bursts(ctx: Context, row: Row) -> Step:
     count, length, src_pitch, dst_pitch = burst_geometry(row)
     dst, src = bursts(count, length, dst_pitch), bursts(count, length, src_pitch)
-    return _move(ctx, row, dst, src, lambda: np.repeat(np.arange(max(0, count)), max(0, length)))
+    return move(ctx, row, dst, src, lambda: np.repeat(np.arange(max(0, count)), max(0, length)))
 
 
 def _run_pad_in(ctx: Context, row: Row) -> Step:
@@ -480,7 +480,12 @@ def _pad_op(name: str, doc: str, mnemonic: str, pipe: Pipe, params: tuple[str, .
         family=family,
         execute=_run_pad_in if params == PAD_IN else _run_bursts,
         touch=_touch_bursts,
-        checks=(rules.aligned("dst", "src0"), _pad_fields, rules.in_bounds),
+        checks=(
+            rules.on_devices_with("data_copy_pad"),
+            rules.aligned("dst", "src0"),
+            _pad_fields,
+            rules.in_bounds,
+        ),
         uses_mask=False,
     )
 
@@ -551,6 +556,7 @@ class MoveInstructions:
             execute=_run_copy,
             touch=_touch_copy,
             checks=(
+                rules.on_devices_with("copy_ub_to_ub"),
                 rules.dtypes(WORDS, "dst", "src0"),
                 rules.same_dtype,
                 rules.aligned("dst", "src0"),
@@ -602,6 +608,7 @@ class MoveInstructions:
             execute=_run_brcb,
             touch=_touch_brcb,
             checks=(
+                rules.on_devices_with("brcb"),
                 rules.dtypes(WORDS, "dst", "src0"),
                 rules.same_dtype,
                 rules.aligned("dst", "src0"),

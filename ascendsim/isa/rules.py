@@ -143,10 +143,32 @@ CAST_ROUND = Rule(
     "asc-devkit docs, Cast page",
 )
 
+API_PRODUCT = Rule(
+    "E-API-PRODUCT",
+    "{api} is no instruction of {got} (arch {arch}): {why}",
+    "use an instruction that the device has, or another device",
+    "asc-devkit docs, the product tables of the instructions' pages",
+)
+
 
 def tensor_of(operand: Operand, tensors: tuple[TensorRef, ...]) -> TensorRef:
     """Return the tensor that an operand refers to."""
     return tensors[operand.tensor]
+
+
+def on_devices_with(capability: str) -> Check:
+    """The device has the instruction."""
+
+    def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+        del tensors
+        if device.has(capability):
+            return []
+        known = device.capabilities.get(capability)
+        why = "not in its device file" if known is None else known.source
+        fill = {"api": row.op.api, "arch": device.npu_arch, "why": why}
+        return [API_PRODUCT.finding(where, got=device.name, wanted=capability, fill=fill)]
+
+    return check
 
 
 def aligned(*roles: str) -> Check:

@@ -672,6 +672,21 @@ def _tiling_or_raise(call: _Call, outcome: CannOutcome) -> SoftMaxTiling:
     return outcome.tiling
 
 
+def is_basic_block_shape(src_m: int, src_k: int, data_type_size: int) -> bool:
+    """Return whether SoftmaxGradFront may be called with basic block on tensors of this shape.
+
+    Args:
+        src_m: rows.
+        src_k: elements of one row, padded.
+        data_type_size: bytes of an element.
+
+    Source: asc-devkit docs, SoftmaxGradFront page.
+    """
+    return (
+        src_m % _ROW_GROUP == 0 and src_k % _LANES == 0 and REPEAT_BYTES // data_type_size <= src_k < _BASIC_BLOCK_K_END
+    )
+
+
 def is_basic_block_in_soft_max(tiling: SoftMaxTiling, data_type_size: int = 2) -> bool:
     """Return whether the basic-block kernel may run this tiling: no partial tile, K whole repeats and below 2048.
 

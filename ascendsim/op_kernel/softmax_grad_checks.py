@@ -7,9 +7,16 @@ datablock a row there, which is what is checked here.
 from ascendsim.dtypes import FLOAT, HALF, UINT8
 from ascendsim.errors import Rule
 from ascendsim.memory import LocalTensor
-from ascendsim.op_host.softmax import SoftMaxTiling, row_cost_floats, soft_max_grad_kernel_tiling
+from ascendsim.op_host.softmax import (
+    SoftMaxInputError,
+    SoftMaxTiling,
+    is_basic_block_shape,
+    row_cost_floats,
+    soft_max_grad_kernel_tiling,
+)
+from ascendsim.op_kernel.softmax_grad_call import Call, SoftMaxShapeInfo
 from ascendsim.record import AiCore
-from ascendsim.terms import DATABLOCK_BYTES, align_up
+from ascendsim.terms import DATABLOCK_BYTES, NZ_COLUMNS, REPEAT_BYTES, DataFormat, align_up
 
 _PAGE = "asc-devkit docs, SoftmaxGrad page"
 
@@ -25,6 +32,18 @@ LAST_AXIS = Rule(
     "SoftmaxGrad last axis {got} is {row_bytes} B, no multiple of 32 B",
     "pad the last axis to {wanted} elements and pass the real length as ori_src_k",
     _PAGE,
+)
+NZ_AXIS = Rule(
+    "E-SMG-NZ",
+    "SoftmaxGrad last axis {got} is no multiple of {wanted} elements, the columns of an NZ slab",
+    "pad the last axis to whole slabs and pass the real length as ori_src_k",
+    f"{_PAGE}, SoftMaxShapeInfo; asc-devkit docs, data formats",
+)
+BASIC_BLOCK = Rule(
+    "E-SMG-BASIC",
+    "basic block needs rows % 8 == 0, last axis % 64 == 0 and {low} <= last axis < 2048, the shape is {got}",
+    "leave is_basic_block False for such shapes",
+    "asc-devkit docs, SoftmaxGradFront page",
 )
 TMP_DTYPE = Rule(
     "E-TMP-DTYPE", "temp tensor is {got}, must be {wanted}", "reinterpret_cast it to uint8_t", f"{_PAGE}, table 2"
@@ -76,11 +95,25 @@ NO_TILE = Rule(
 )
 
 
-def retile(asc: AiCore, shape: tuple[int, int], src: LocalTensor, work: LocalTensor, is_front: bool) -> SoftMaxTiling:
-    """Return the tiling for a tile whose shape is not the host tiling's; a temp below one row ends the recording."""
-    if work.count < row_cost_floats(shape[1], src.dtype.bytes, is_front):
-        raise asc.reject(NO_TILE, got=0, wanted="at least 1")
-    return soft_max_grad_kernel_tiling(*shape, src.dtype.bytes, work.count, is_front)
+def retile(asc: AiCore, call: Call, shape: SoftMaxShapeInfo) -> SoftMaxTiling:
+    """Return the tiling for a tile whose shape is not the host tiling's; a temp below one row ends the recording.
+
+    The kernel's own need for a row is larger than the host's for front results in NZ.
+    """
+    is_nz = call.data_format is DataFormat.NZ
+    width, work = call.src.dtype.bytes, call.tmp.count
+    try:
+        return soft_max_grad_kernel_tiling(
+            shape.src_m,
+            shape.src_k,
+            width,
+            work,
+            call.is_front,
+            is_basic_block=call.is_basic_block and not is_nz,
+            is_nz=is_nz,
+        )
+    except SoftMaxInputError as error:
+        raise asc.reject(NO_TILE, got=0, wanted="at least 1") from error
 
 
 def need_tile(asc: AiCore, tiling: SoftMaxTiling) -> None:
@@ -89,42 +122,40 @@ def need_tile(asc: AiCore, tiling: SoftMaxTiling) -> None:
         asc.report(NO_TILE, got=0, wanted="at least 1")
 
 
-def check_arguments(
-    asc: AiCore,
-    dst: LocalTensor,
-    grad: LocalTensor,
-    src: LocalTensor,
-    tmp: LocalTensor,
-    shape: tuple[int, int],
-    ori_shape: tuple[int, int],
-    is_front: bool,
-) -> None:
-    """Report what a SoftmaxGrad call breaks."""
-    m, k = shape
-    for name, tensor in (("dst", dst), ("grad", grad), ("src", src)):
+def check_arguments(asc: AiCore, call: Call, shape: SoftMaxShapeInfo) -> None:
+    """Report what a SoftmaxGrad call breaks; `call.tmp` is the temp as it was passed in."""
+    m, k, src = shape.src_m, shape.src_k, call.src
+    for name, tensor in (("dst", call.dst), ("grad", call.grad), ("src", src)):
         if tensor.dtype not in (HALF, FLOAT):
             asc.report(DTYPE, operand=name, got=tensor.dtype, wanted="half, float")
         elif tensor.dtype is not src.dtype:
             asc.report(DTYPE, operand=name, got=tensor.dtype, wanted=f"src's {src.dtype}")
-        row = src.dtype.per_datablock if is_front and name == "dst" else k
+        row = src.dtype.per_datablock if call.is_front and name == "dst" else k
         if tensor.count < m * row:
             asc.report(SHAPE, operand=name, got=tensor.count, wanted=m * row, m=m, k=k)
-    _check_last_axis(asc, src, k)
-    _check_temp(asc, src, tmp, k, is_front)
-    _check_overlap(asc, dst, grad, src, tmp, shape, is_front)
-    for name, ori, padded in zip(("ori_src_m", "ori_src_k"), ori_shape, shape, strict=True):
+    _check_shape(asc, call, shape)
+    _check_temp(asc, src, call.tmp, k, call.is_front)
+    _check_overlap(asc, call, (m, k))
+    for name, ori, padded in (("ori_src_m", shape.ori_src_m, m), ("ori_src_k", shape.ori_src_k, k)):
         if not 1 <= ori <= padded:
             raise asc.reject(ORI_SHAPE, operand=name, got=ori, wanted=padded)
-    if ori_shape != shape:
-        padded = m * k - ori_shape[0] * ori_shape[1]
-        asc.report(PADDING, operand="src", got=padded, wanted=0, m=m, k=k, ori_m=ori_shape[0], ori_k=ori_shape[1])
+    ori_m, ori_k = shape.ori_src_m, shape.ori_src_k
+    if (ori_m, ori_k) != (m, k):
+        asc.report(PADDING, operand="src", got=m * k - ori_m * ori_k, wanted=0, m=m, k=k, ori_m=ori_m, ori_k=ori_k)
 
 
-def _check_last_axis(asc: AiCore, src: LocalTensor, k: int) -> None:
-    row_bytes = k * src.dtype.bytes
-    if row_bytes % DATABLOCK_BYTES:
-        wanted = align_up(row_bytes, DATABLOCK_BYTES) // src.dtype.bytes
-        asc.report(LAST_AXIS, operand="src", got=k, wanted=wanted, row_bytes=row_bytes)
+def _check_shape(asc: AiCore, call: Call, shape: SoftMaxShapeInfo) -> None:
+    """The last axis is whole datablocks, in NZ whole slabs; basic block has its own limits."""
+    k, width = shape.src_k, call.src.dtype.bytes
+    if k * width % DATABLOCK_BYTES:
+        wanted = align_up(k * width, DATABLOCK_BYTES) // width
+        asc.report(LAST_AXIS, operand="src", got=k, wanted=wanted, row_bytes=k * width)
+    elif call.data_format is DataFormat.NZ and k % NZ_COLUMNS:
+        asc.report(NZ_AXIS, operand="src", got=k, wanted=NZ_COLUMNS)
+    has_blocks = call.is_basic_block and call.data_format is DataFormat.ND
+    if has_blocks and not is_basic_block_shape(shape.src_m, k, width):
+        low = REPEAT_BYTES // width
+        asc.report(BASIC_BLOCK, operand="src", got=f"{shape.src_m}x{k}", wanted="whole basic blocks", low=low)
 
 
 def _check_temp(asc: AiCore, src: LocalTensor, tmp: LocalTensor, k: int, is_front: bool) -> None:
@@ -136,15 +167,8 @@ def _check_temp(asc: AiCore, src: LocalTensor, tmp: LocalTensor, k: int, is_fron
         asc.report(TMP_SMALL, operand="shared_tmp_buffer", got=have, wanted=need, k=k)
 
 
-def _check_overlap(
-    asc: AiCore,
-    dst: LocalTensor,
-    grad: LocalTensor,
-    src: LocalTensor,
-    tmp: LocalTensor,
-    shape: tuple[int, int],
-    is_front: bool,
-) -> None:
+def _check_overlap(asc: AiCore, call: Call, shape: tuple[int, int]) -> None:
+    dst, grad, src, tmp, is_front = call.dst, call.grad, call.src, call.tmp, call.is_front
     m, k = shape
     source_bytes = m * k * src.dtype.bytes
     dst_bytes = m * DATABLOCK_BYTES if is_front else source_bytes

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ascendsim.device import NOT_CALIBRATED
 from ascendsim.plot.canvas import DPI, Box, Hatch, Line, Look, Pattern, Picture, Shape, Text, text_height
 from ascendsim.plot.fonts import text_width
 from ascendsim.result import RunResult
@@ -221,7 +222,8 @@ def heading(picture: Picture, result: RunResult, subject: str, facts: Sequence[s
         picture.add(stamp, WORDS)
     title = shortened(f"{result.name}: {subject}", room, TITLE, bold=True)
     picture.add(Text(0.15, 0.2, title, TITLE, "#000000", bold=True, side="left"), WORDS)
-    run = f"{result.device.name}, makespan {result.makespan_cycles:,} cycles = {result.makespan_us:,.3f} µs"
+    caution = "" if result.device.calibrated.value else f" ({NOT_CALIBRATED.lower()})"
+    run = f"{result.device.name}{caution}, makespan {result.makespan_cycles:,} cycles = {result.makespan_us:,.3f} µs"
     line = shortened(" · ".join([run, *facts]), WIDTH - 0.3, TEXT)
     picture.add(Text(0.15, 0.45, line, TEXT, INK, side="left"), WORDS)
 
