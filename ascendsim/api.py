@@ -178,9 +178,10 @@ def _call(api: str, grad: Array, src: Array, soc: str | Platform, options: _Opti
     _fill(ub, tensors["src"], src2)
     execution = execute(program, device, (), overflow=overflow, log_core=0, ub=ub)
     out_shape = (m, element.per_datablock) if is_front else np.shape(src)
-    raw = ub.content[dst.start_bytes : dst.start_bytes + dst.allocation_bytes]
+    place = slice(dst.start_bytes, dst.start_bytes + dst.allocation_bytes)
+    raw, written = ub.content[place], ub.written[place].reshape(-1, element.bytes).all(axis=1)
     result = raw.view(element.numpy).reshape(out_shape).copy()
-    arrays = (("input grad", grad2), ("input src", src2), ("output dst", result))
+    arrays = (("input grad", grad2), ("input src", src2), ("output dst", result.reshape(-1)[written]))
     findings += (*execution.findings, *(f for what, array in arrays for f in non_finite(what, array)))
     return RunResult(
         name=api,

@@ -46,7 +46,12 @@ def device_page(device: Device) -> RenderableType:
     ub = device.ub
     limits = [
         ("hardware", device.ub_bytes, "the physical UB; an address past it does not exist"),
-        ("visible", ub.visible_bytes.value, f"what GetCoreMemSize(UB) tells the host, {_less(device.ub_bytes, ub.visible_bytes.value)}: E-CAP-UB above it"),
+        (
+            "visible",
+            ub.visible_bytes.value,
+            f"what GetCoreMemSize(UB) tells the host, {_less(device.ub_bytes, ub.visible_bytes.value)}; "
+            "E-CAP-UB above it",
+        ),
         ("safe", ub.safe_bytes.value, "8 KiB less again, which some APIs use as temp: W-CAP-UB-SAFE above it"),
     ]
     table = Table(title="UB limits of one AIV", title_justify="left", box=None, padding=(0, 2), header_style="dim")

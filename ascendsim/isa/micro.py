@@ -23,6 +23,7 @@ import numpy as np
 from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT, HALF, DType, dtype, pack
 from ascendsim.errors import Finding, Rule
+from ascendsim.isa import rules
 from ascendsim.isa.forms import Call, Form, declare
 from ascendsim.isa.instruction import (
     Body,
@@ -40,14 +41,6 @@ from ascendsim.isa.micro_walk import memory_of, uses_of, wanted_lanes
 from ascendsim.memory import LocalTensor
 from ascendsim.terms import FULL_MASK, Pipe
 
-_ARCH = "asc-devkit docs, architecture page 3510"
-
-UNAVAILABLE = Rule(
-    "E-API-PRODUCT",
-    "{api} does not exist on {got}",
-    "use the vector instructions on memory, or a device with vector functions",
-    _ARCH,
-)
 ALIGN = Rule(
     "E-ALIGN-UB",
     "{api} {operand} address {got} is not on a multiple of {wanted}",
@@ -264,15 +257,6 @@ def _touch(row: Row) -> tuple[tuple[str, int, int], ...]:
     return tuple((use.role, use.first, use.end) for use in row.body.uses)
 
 
-def _exists(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
-    """The device has vector functions."""
-    del tensors
-    if device.has("vector_function"):
-        return []
-    wanted = "a device with vector functions"
-    return [UNAVAILABLE.finding(where, got=device.name, wanted=wanted, fill={"api": row.op.api})]
-
-
 def _aligned(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """Registers are loaded and stored at aligned addresses."""
     del device
@@ -349,7 +333,7 @@ class VectorFunctions:
             family="VectorFunction",
             execute=run_body,
             touch=_touch,
-            checks=(_exists, _aligned, _stores_in_bounds, _bars),
+            checks=(rules.on_devices_with("vector_function"), _aligned, _stores_in_bounds, _bars),
             uses_mask=False,
         ),
         VectorFunctionCall,

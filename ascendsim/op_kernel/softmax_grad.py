@@ -1,7 +1,8 @@
 """SoftmaxGrad and SoftmaxGradFront for tensors in UB: arguments, checks, and the choice of the instruction sequence.
 
 dst = (grad - rowsum(grad * src)) * src, or only the row sums (front). Rows are worked off in tiles of `split_m` rows.
-The sequences stand in a module each: `softmax_grad_nd`, `softmax_grad_basic_block`, `softmax_grad_nz`.
+The sequences stand in a module each: `softmax_grad_nd`, `softmax_grad_basic_block`, `softmax_grad_nz` for vector units
+that work on memory, `softmax_grad_register` and `softmax_grad_vector_function` for those that work on registers.
 
 Marked steps carry the names of the public page's "implementation principle": mul, reducesum, broadcast, sub, mul.
 Sources: asc-devkit docs, SoftmaxGrad and SoftmaxGradFront pages; instruction sequences observed from the real library
@@ -19,7 +20,12 @@ from ascendsim.op_kernel.softmax_grad_call import Call, SoftMaxShapeInfo
 from ascendsim.op_kernel.softmax_grad_checks import check_arguments, need_tile, retile
 from ascendsim.op_kernel.softmax_grad_nd import softmax_grad_front_nd, softmax_grad_nd
 from ascendsim.op_kernel.softmax_grad_nz import softmax_grad_nz
+from ascendsim.op_kernel.softmax_grad_register import softmax_grad_register
 from ascendsim.op_kernel.softmax_grad_surprises import check_surprises
+from ascendsim.op_kernel.softmax_grad_vector_function import (
+    softmax_grad_vector_function,
+    softmax_grad_vector_function_nz,
+)
 from ascendsim.record import AiCore
 from ascendsim.terms import DataFormat
 
@@ -54,10 +60,10 @@ def softmax_grad(
         shape_info: shape in UB if it differs from tiling's; columns from ori_src_k on should take no part in the sum.
         data_format: ND or NZ.
     """
-    call = Call(dst, grad, src, dst, tiling, 0, is_front, data_format)
+    call = Call(dst, grad, src, dst, tiling, 0, 0, is_front, data_format)
     call = _prepare(asc, call, shared_tmp_buffer, shape_info)
     with asc.trace("SoftmaxGrad"):
-        _grad_sequence(call)(asc, call)
+        _grad_sequence(asc, call)(asc, call)
 
 
 def softmax_grad_front(
@@ -77,21 +83,26 @@ def softmax_grad_front(
     Arguments as `softmax_grad`, and is_basic_block: rows and columns are whole basic blocks (src_m % 8 == 0, src_k % 64
     == 0, 256 bytes <= row < 2048 elements). It has no effect in NZ.
     """
-    call = Call(dst, grad, src, dst, tiling, 0, True, data_format, is_basic_block)
+    call = Call(dst, grad, src, dst, tiling, 0, 0, True, data_format, is_basic_block)
     call = _prepare(asc, call, shared_tmp_buffer, shape_info)
     with asc.trace("SoftmaxGradFront"):
-        _front_sequence(call)(asc, call)
+        _front_sequence(asc, call)(asc, call)
 
 
-def _grad_sequence(call: Call) -> Sequence:
-    """The sequence of a SoftmaxGrad call. One for another kind of device is chosen here, by a capability of it."""
-    return softmax_grad_nz if call.data_format is DataFormat.NZ else softmax_grad_nd
+def _grad_sequence(asc: AiCore, call: Call) -> Sequence:
+    """The sequence of a SoftmaxGrad call, chosen by the device's kind of vector unit."""
+    is_nz = call.data_format is DataFormat.NZ
+    if asc.device.has("vector_function"):
+        return softmax_grad_vector_function_nz if is_nz else softmax_grad_vector_function
+    if asc.device.has("register_vector"):
+        return softmax_grad_register
+    return softmax_grad_nz if is_nz else softmax_grad_nd
 
 
-def _front_sequence(call: Call) -> Sequence:
-    """The sequence of a SoftmaxGradFront call, chosen as `_grad_sequence` does."""
-    if call.data_format is DataFormat.NZ:
-        return softmax_grad_nz
+def _front_sequence(asc: AiCore, call: Call) -> Sequence:
+    """The sequence of a SoftmaxGradFront call, chosen likewise; only units that work on memory have basic blocks."""
+    if asc.device.has("vector_function") or asc.device.has("register_vector") or call.data_format is DataFormat.NZ:
+        return _grad_sequence(asc, call)
     return softmax_grad_front_basic_block if call.is_basic_block else softmax_grad_front_nd
 
 
@@ -102,11 +113,11 @@ def _prepare(
     tiling = call.tiling
     shape = shape_info or SoftMaxShapeInfo(tiling.src_m, tiling.src_k, tiling.src_m, tiling.src_k)
     tmp = asc.pop_stack_buffer("uint8_t") if shared_tmp_buffer is None else shared_tmp_buffer
-    call = replace(call, tmp=tmp, ori_k=shape.ori_src_k)
+    call = replace(call, tmp=tmp, ori_m=shape.ori_src_m, ori_k=shape.ori_src_k)
     check_arguments(asc, call, shape)
     call = replace(call, tmp=tmp.reinterpret_cast(FLOAT))
     if (shape.src_m, shape.src_k) != (tiling.src_m, tiling.src_k):
         call = replace(call, tiling=retile(asc, call, shape))
     need_tile(asc, call.tiling)
-    check_surprises(asc, call, shape.ori_src_m)
+    check_surprises(asc, call)
     return call

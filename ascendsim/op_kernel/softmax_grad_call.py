@@ -15,6 +15,9 @@ E = 8
 ROW_GROUP = 8
 """Rows that one repeat of Brcb spreads, and that the scalar unit reads before it writes them."""
 
+ROW_COUNTER = 256
+"""The library for register devices counts the rows of a tile in eight bits if a row has more than 64 columns."""
+
 
 @dataclass(frozen=True, slots=True)
 class SoftMaxShapeInfo:
@@ -28,13 +31,14 @@ class SoftMaxShapeInfo:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call: operands, temp as floats, the tiling in force, the columns that are data, and the variant."""
+    """One call: operands, temp as floats, the tiling in force, rows and columns that are data, and the variant."""
 
     dst: LocalTensor
     grad: LocalTensor
     src: LocalTensor
     tmp: LocalTensor
     tiling: SoftMaxTiling
+    ori_m: int
     ori_k: int
     is_front: bool
     data_format: DataFormat = DataFormat.ND

@@ -12,6 +12,7 @@ from ascendsim.op_host.softmax import (
     SoftMaxTiling,
     is_basic_block_shape,
     row_cost_floats,
+    row_sum_floats,
     soft_max_grad_kernel_tiling,
 )
 from ascendsim.op_kernel.softmax_grad_call import Call, SoftMaxShapeInfo
@@ -38,6 +39,12 @@ NZ_AXIS = Rule(
     "SoftmaxGrad last axis {got} is no multiple of {wanted} elements, the columns of an NZ slab",
     "pad the last axis to whole slabs and pass the real length as ori_src_k",
     f"{_PAGE}, SoftMaxShapeInfo; asc-devkit docs, data formats",
+)
+MODE = Rule(
+    "E-MODE-NZ",
+    "NZ format and basic block are not supported on {got}",
+    "use ND without is_basic_block, or another device",
+    f"{_PAGE}, table 1",
 )
 BASIC_BLOCK = Rule(
     "E-SMG-BASIC",
@@ -117,8 +124,8 @@ def retile(asc: AiCore, call: Call, shape: SoftMaxShapeInfo) -> SoftMaxTiling:
 
 
 def need_tile(asc: AiCore, tiling: SoftMaxTiling) -> None:
-    """Report a tiling that does no work."""
-    if tiling.split_m == 0:
+    """Report a tiling that does no work; vector functions do not look at tiles."""
+    if tiling.split_m == 0 and not asc.device.has("vector_function"):
         asc.report(NO_TILE, got=0, wanted="at least 1")
 
 
@@ -134,19 +141,22 @@ def check_arguments(asc: AiCore, call: Call, shape: SoftMaxShapeInfo) -> None:
         if tensor.count < m * row:
             asc.report(SHAPE, operand=name, got=tensor.count, wanted=m * row, m=m, k=k)
     _check_shape(asc, call, shape)
-    _check_temp(asc, src, call.tmp, k, call.is_front)
+    _check_temp(asc, call, (m, k))
     _check_overlap(asc, call, (m, k))
     for name, ori, padded in (("ori_src_m", shape.ori_src_m, m), ("ori_src_k", shape.ori_src_k, k)):
         if not 1 <= ori <= padded:
             raise asc.reject(ORI_SHAPE, operand=name, got=ori, wanted=padded)
     ori_m, ori_k = shape.ori_src_m, shape.ori_src_k
-    if (ori_m, ori_k) != (m, k):
+    if (ori_m, ori_k) != (m, k) and not asc.device.has("vector_function"):
         asc.report(PADDING, operand="src", got=m * k - ori_m * ori_k, wanted=0, m=m, k=k, ori_m=ori_m, ori_k=ori_k)
 
 
 def _check_shape(asc: AiCore, call: Call, shape: SoftMaxShapeInfo) -> None:
     """The last axis is whole datablocks, in NZ whole slabs; basic block has its own limits."""
     k, width = shape.src_k, call.src.dtype.bytes
+    is_plain = call.data_format is DataFormat.ND and not call.is_basic_block
+    if asc.device.has("register_vector") and not is_plain:
+        raise asc.reject(MODE, got=asc.device.name, wanted="ND without basic block")
     if k * width % DATABLOCK_BYTES:
         wanted = align_up(k * width, DATABLOCK_BYTES) // width
         asc.report(LAST_AXIS, operand="src", got=k, wanted=wanted, row_bytes=k * width)
@@ -158,10 +168,12 @@ def _check_shape(asc: AiCore, call: Call, shape: SoftMaxShapeInfo) -> None:
         asc.report(BASIC_BLOCK, operand="src", got=f"{shape.src_m}x{k}", wanted="whole basic blocks", low=low)
 
 
-def _check_temp(asc: AiCore, src: LocalTensor, tmp: LocalTensor, k: int, is_front: bool) -> None:
+def _check_temp(asc: AiCore, call: Call, shape: tuple[int, int]) -> None:
+    tmp, (m, k), width = call.tmp, shape, call.src.dtype.bytes
     if tmp.dtype is not UINT8:
         asc.report(TMP_DTYPE, operand="shared_tmp_buffer", got=tmp.dtype, wanted="uint8_t")
-    need = 4 * row_cost_floats(k, src.dtype.bytes, is_front)
+    is_row_sums = asc.device.has("vector_function")
+    need = 4 * (row_sum_floats(m, call.is_front) if is_row_sums else row_cost_floats(k, width, call.is_front))
     have = tmp.count * tmp.dtype.bytes
     if have < need:
         asc.report(TMP_SMALL, operand="shared_tmp_buffer", got=have, wanted=need, k=k)

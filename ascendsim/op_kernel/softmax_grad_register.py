@@ -16,12 +16,9 @@ from ascendsim.dtypes import HALF
 from ascendsim.isa.forms import BinaryRepeatParams
 from ascendsim.isa.move import BrcbRepeatParams, DataCopyParams
 from ascendsim.memory import LocalTensor
-from ascendsim.op_kernel.softmax_grad_call import LANES, ROW_GROUP, Call, E, for_each_tile
+from ascendsim.op_kernel.softmax_grad_call import LANES, ROW_COUNTER, ROW_GROUP, Call, E, for_each_tile
 from ascendsim.record import AiCore
 from ascendsim.terms import MAX_REPEAT_TIMES, RoundMode, ceil_div
-
-ROW_COUNTER = 256
-"""The library counts the rows of a tile in eight bits when a row has more than 64 columns."""
 
 
 def softmax_grad_register(asc: AiCore, call: Call) -> None:

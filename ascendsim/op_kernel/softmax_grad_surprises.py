@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ascendsim.dtypes import FLOAT
 from ascendsim.errors import Rule
-from ascendsim.op_kernel.softmax_grad_call import LANES, ROW_GROUP, Call
+from ascendsim.op_kernel.softmax_grad_call import LANES, ROW_COUNTER, ROW_GROUP, Call
 from ascendsim.record import AiCore
 from ascendsim.terms import DATABLOCK_BYTES, NZ_COLUMNS, DataFormat, align_up
 
@@ -52,15 +52,61 @@ STALE_WORDS = Rule(
     "nothing to do: their results are not used; W-MEM-UNINIT at the library's Add and at its copy says the same",
     _SEEN,
 )
+NO_BLOCKS = Rule(
+    "I-SMG-NOBLOCKS",
+    "SoftmaxGradFront has no basic-block sequence on {got}; the ordinary one runs",
+    "nothing to do",
+    "asc-devkit, SoftmaxGrad for 3510",
+)
+PADDING_KEPT = Rule(
+    "I-SMG-PADKEPT",
+    "SoftmaxGrad writes only the {got} elements of dst that are data, of {wanted}; the others keep what they hold",
+    "do not rely on the padded elements of dst",
+    _SEEN,
+)
+NZ_SLABS = Rule(
+    "W-SMG-NZSLABS",
+    "SoftmaxGrad NZ masks the last slab only, to {lanes} of its columns: with ori_src_k {got} of {k} padded columns "
+    "are summed",
+    "pad the last axis to the next slab only, or zero the padded columns",
+    _SEEN,
+)
+NZ_TEMP = Rule(
+    "E-SMG-NZTEMP",
+    "SoftmaxGrad NZ works in {wanted} B of temp for {m} rows (two floats a row, 128 at a time), it has {got} B: "
+    "{past} B are written behind it",
+    "give the temp that many bytes; GetSoftMaxGradMinTmpSize asks for half of it with is_front",
+    _SEEN,
+)
+COUNTERS = Rule(
+    "E-SMG-COUNTER",
+    "SoftmaxGrad NZ of {got}: m, k and 16 * m must not exceed {wanted}, the library counts in 16 bits",
+    "use smaller tiles",
+    "asc-devkit, SoftmaxGrad for 3510",
+)
+ROW_COUNT = Rule(
+    "E-SMG-ROWS",
+    "SoftmaxGrad counts the rows of a tile in eight bits: of {got} rows {wanted} are summed",
+    "give temp for tiles of at most 255 rows",
+    "asc-devkit, SoftmaxGrad for 3002",
+)
+COUNTER_END = 1 << 16
+"""First number that a 16-bit counter does not hold."""
 
 
-def check_surprises(asc: AiCore, call: Call, ori_m: int) -> None:
+def check_surprises(asc: AiCore, call: Call) -> None:
     """Report the surprises of a call that is about to run with this tiling."""
     tiling = call.tiling
+    if asc.device.has("vector_function"):
+        _check_vector_function(asc, call)
+        return
     if tiling.split_m == 0:
         return
-    if ori_m != tiling.src_m:
-        asc.report(ORI_ROWS, operand="src", got=ori_m, wanted=tiling.src_m)
+    if call.ori_m != tiling.src_m:
+        asc.report(ORI_ROWS, operand="src", got=call.ori_m, wanted=tiling.src_m)
+    if asc.device.has("register_vector"):
+        _check_register(asc, call)
+        return
     if call.data_format is DataFormat.NZ:
         _check_nz(asc, call)
     elif call.is_basic_block:
@@ -102,6 +148,34 @@ def _check_basic_block(asc: AiCore, call: Call) -> None:
     if tiling.range_m and end > tiling.src_m:
         past = (end - tiling.src_m) * DATABLOCK_BYTES
         asc.report(BLOCK_ROWS, operand="dst", got=tiling.split_m, wanted=rows_written_together, past=past)
+
+
+def _check_vector_function(asc: AiCore, call: Call) -> None:
+    """NZ masks the last slab only, and its temp holds two floats a row whatever the size functions say."""
+    m, k, is_nz = call.tiling.src_m, call.tiling.src_k, call.data_format is DataFormat.NZ
+    data = (call.ori_m, call.ori_k)
+    if data != (m, k):
+        asc.report(PADDING_KEPT, operand="dst", got=f"{data[0]}x{data[1]}", wanted=f"{m}x{k}")
+    if call.is_basic_block:
+        asc.report(NO_BLOCKS, got=asc.device.name, wanted="is_basic_block False")
+    if not is_nz:
+        return
+    if call.ori_k < k - NZ_COLUMNS:
+        wanted = k - NZ_COLUMNS
+        asc.report(NZ_SLABS, operand="src", got=call.ori_k, wanted=wanted, k=k, lanes=call.ori_k % NZ_COLUMNS)
+    past = (2 * m - call.tmp.count) * FLOAT.bytes
+    if past > 0:
+        need = align_up(2 * m, 2 * LANES) * FLOAT.bytes
+        asc.report(NZ_TEMP, operand="tmp", got=call.tmp.count * FLOAT.bytes, wanted=need, m=m, past=past)
+    if max(m, k, NZ_COLUMNS * m) >= COUNTER_END:
+        asc.report(COUNTERS, operand="src", got=f"{m}x{k}", wanted=COUNTER_END - 1)
+
+
+def _check_register(asc: AiCore, call: Call) -> None:
+    """Rows of a tile are counted in eight bits."""
+    for rows in {rows for rows in _tiles(call) if rows >= ROW_COUNTER}:
+        if call.ori_k > LANES:
+            asc.report(ROW_COUNT, operand="src", got=rows, wanted=rows % ROW_COUNTER)
 
 
 def _check_nd(asc: AiCore, call: Call) -> None:
