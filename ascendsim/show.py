@@ -49,8 +49,10 @@ def device_page(device: Device) -> RenderableType:
         (
             "visible",
             ub.visible_bytes.value,
-            f"what GetCoreMemSize(UB) tells the host, {_less(device.ub_bytes, ub.visible_bytes.value)}; "
-            "E-CAP-UB above it",
+            (
+                f"what GetCoreMemSize(UB) tells the host, {_less(device.ub_bytes, ub.visible_bytes.value)}; "
+                "E-CAP-UB above it"
+            ),
         ),
         ("safe", ub.safe_bytes.value, "8 KiB less again, which some APIs use as temp: W-CAP-UB-SAFE above it"),
     ]

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.caching import FunctionCache
+from numba.core.runtime.nrt import rtsys
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,9 +50,27 @@ def _cached(function: F, **options: object) -> F:
     """Compile with a cache on disk; without one where nothing can be written, neither beside the code nor at home."""
     function.__qualname__ = f"{function.__qualname__}_{VERSION}"
     try:
-        return cast("F", _njit(cache=True, **options)(function))
+        dispatcher = _njit(cache=True, **options)(function)
+        if not hasattr(dispatcher, "signatures"):
+            return cast("F", dispatcher)  # compiling is switched off
+        dispatcher._cache = cast("Any", _WarmCache)(function)  # noqa: SLF001 - what enable_caching sets
     except RuntimeError:
         return cast("F", _njit(**options)(function))
+    return cast("F", dispatcher)
+
+
+class _WarmCache(FunctionCache):
+    """A cache whose hits need none of the tables that compiling needs.
+
+    Numba fills them before it looks into its cache, which takes longer than all else that a short run does at start-up.
+    After a miss the compiler fills them itself.
+    """
+
+    def load_overload(self, sig: object, target_context: object) -> object:
+        """Return the compiled code of a signature, or None."""
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return cast("Any", self)._load_overload(sig, target_context)  # noqa: SLF001
 
 
 def inlined(function: F) -> F:
