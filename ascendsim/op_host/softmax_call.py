@@ -76,7 +76,7 @@ _WORKSPACE_ZERO = Remark(
 _NO_ELEMENTS = (
     "shape {axes} has {product} elements, which CANN counts as 0; use axes of at least 1 and a product below 2**32"
 )
-SHAPE_SIZE_NOT_REFUSED = Remark("an element count of zero is not refused", _NO_ELEMENTS)
+_NO_ELEMENTS_ACCEPTED = Remark("an element count of zero is not refused", _NO_ELEMENTS)
 _SHAPE_SIZE_REJECT = Remark(
     "call refused because the element count after truncation to 32 bits is zero", _NO_ELEMENTS, "E_SHAPE_SIZE_REJECT"
 )
@@ -191,6 +191,10 @@ class Call:
         """Take the temp bytes in, and return their check."""
         self.work_bytes = self.u32(local_work_space_size)
         return _WORKSPACE_ZERO, self.work_bytes == 0
+
+    def no_elements_check(self) -> Check:
+        """Return the check that only says so, of functions that do not refuse a shape without elements."""
+        return _NO_ELEMENTS_ACCEPTED, self.element_count == 0
 
     def refusals(self) -> tuple[Check, Check]:
         """Return what most functions refuse: no elements, and element sizes other than 2 and 4."""
