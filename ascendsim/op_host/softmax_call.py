@@ -97,7 +97,7 @@ _BELOW_ONE_ROW = Remark("fewer bytes than one row needs", _WORKSPACE_ZERO.remedy
 _HALVED_AWAY = Remark(
     "halving the tile below 16384 elements ends",
     "basic-block tiles are halved until they hold less than 16384 elements, which leaves no row of K = {k};"
-    " use a K below 2048 or no basic block",
+    " use a K below 2048, a workspace for at most 8 rows, or no basic block",
 )
 _UNKNOWN_COUNT = Remark("dynamic dim: element count is -1 as int64 and large as uint32")
 _WRAPPED = Remark("arithmetic is 32-bit unsigned and wraps silently unless the truncated element count is 0")
