@@ -249,6 +249,7 @@ WORKED_SIZES = [
     (BASIC, (64, 16384), 4, 4, 2201, 8 * 4 * 72, 0),
     (BASIC, (64, 128), 2, 4, 3510, 4 * (64 * 132 + 256 + 64), 4 * 64 * 200),
     (V2._replace(update=True), (2, 64), 2, 2, 3510, 4 * (128 + 2 * 96), 4 * (128 + 2 * 96)),
+    (V2._replace(update=True), (2, 64), 2, 4, 3510, 4 * (128 + 2 * 88), 4 * (128 + 2 * 88)),
     (V2._replace(update=True), (3, 64), 2, 4, 3510, 4 * (128 + 3 * 88), 4 * 3 * 144),
     (V2._replace(update=True), (65, 64), 4, 4, 3510, 4 * (128 + 65 * 16), 4 * 65 * 72),
 ]
@@ -417,6 +418,13 @@ TEXTS = {
             "SoftMaxFlashV2TilingFunc: last axis 0 is not positive; use a multiple of 16;"
             f" workspace too small: 0 bytes; pass at least 384 bytes, one row of K = 16; {ZERO_DIVISOR}."
             f" CANN logs E_LAST_AXIS_ZERO, E_WORKSPACE_ZERO and {FPE}"
+        ),
+    ),
+    "v2: workspace 0, basic block asked for but M is no multiple of 8": (
+        lambda: tiling_of(BASIC, (12, 1024), 2, 4, 0),
+        (
+            "SoftMaxFlashV2TilingFunc: workspace too small: 0 bytes; pass at least 4416 bytes, one row of K = 1024."
+            " CANN logs E_WORKSPACE_ZERO and still fills the struct, split_m with 0 and range_m as it was."
         ),
     ),
     "v2: broadcast results misaligned": (
@@ -841,6 +849,27 @@ def test_sizes_wrap_as_uint32_variables_do(case, shape):
     else:
         got = tuple(outcome.returned_bytes for outcome in outcome_sizes)
     assert got == expected_sizes(case.api, m, k, *case.sizes, case.arch)
+
+
+@given(cases, st.integers(1, 1 << 16), st.integers(1, (1 << 26) - 1).map(lambda n: n * 64))
+def test_sizes_of_long_rows_wrap_step_by_step(case, m, k):
+    assume(m * k < U32)  # so that M is m
+    assert case._replace(m=m, k=k).min_max == expected_sizes(case.api, m, k, *case.sizes, case.arch)
+
+
+@pytest.mark.parametrize(
+    ("api", "m", "k", "arch"),
+    [
+        (BASIC._replace(brc=True), 1, 2**29, 2201),  # eight rows are 2**32 floats and more, and are divided by 8
+        (V2, 1, 2**32 - 256, 3510),  # the larger of two sums wraps and becomes the smaller
+        (SOFT_MAX, 1, 2**32 - 256, 3510),
+        (SOFT_MAX, 64, 2**26 - 16, 3510),  # and the other of the two
+        (V2, 64, 2**26 - 16, 3510),
+    ],
+)
+def test_a_sum_wraps_before_it_is_divided_or_compared(api, m, k, arch):
+    arguments = api, (m, k), 2, 2, arch
+    assert (minimum(*arguments), maximum(*arguments)) == expected_sizes(api, m, k, 2, 2, arch)
 
 
 @pytest.mark.parametrize("api", [SOFT_MAX, LOG, FLASH, UPDATE, V2, V3], ids=str)
