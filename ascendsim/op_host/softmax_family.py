@@ -35,12 +35,12 @@ _MAXIMA = frozenset({_SOFT_MAX_MAX, _FLASH_MAX, _LOG_MAX})
 _ROW = RowCost(rows=1, datablocks=1, floats=LANES)
 _UPDATE_ROW = RowCost(rows=2, datablocks=4, floats=0)
 _LEAST_ROW = RowCost(rows=1, datablocks=1, floats=0)
-"""What each row costs in a minimum that covers the whole input; the maximum there goes by _ROW."""
+"""What each row costs in a minimum where the whole input counts; the maximum there goes by _ROW."""
 
 _SOFT_MAX_WHOLE_INPUT_ARCHS = WHOLE_INPUT_ARCHS | {3003}
 
 _RESULT_FLOATS = 8
-"""Floats of results for each row where the whole input counts."""
+"""Floats for each row, beside its K, in the sum that does not depend on e: one datablock of float."""
 
 
 # --- the formulas, each once ---
@@ -56,12 +56,12 @@ def _row_by_row(call: Call) -> int:
 
 
 def _all_rows(call: Call) -> int:
-    """Return floats where the kernel does not work tile by tile, and the running results are updated: every row."""
+    """Return floats where the whole input counts: every row, a minimum without the repeat of a maximum."""
     return call.u32(call.m * call.floats(_ROW if call.function in _MAXIMA else _LEAST_ROW))
 
 
 def _whole_input(call: Call) -> int:
-    """Return floats where the kernel does not work tile by tile: every row, or its own sum if that is more."""
+    """Return floats where the whole input counts: every row, or the sum that does not depend on e if that is more."""
     return max(call.u32(whole_input_floats(call.m, call.k, _RESULT_FLOATS)), _all_rows(call))
 
 

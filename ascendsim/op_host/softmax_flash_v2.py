@@ -50,7 +50,7 @@ _SUM_DTYPE_REJECT = Remark(
 
 
 def _plain_row(size: int) -> RowCost:
-    """Return a row's cost without basic blocks; only half data is kept as floats."""
+    """Return a row's cost without basic blocks; half data adds the row itself."""
     if size == HALF.bytes:
         return RowCost(rows=1, datablocks=2, floats=LANES)
     return RowCost(rows=0, datablocks=1, floats=LANES)
@@ -95,13 +95,13 @@ def _whole_input_floats(call: Call, per_row: int, row: RowCost) -> int:
 
 
 def _min_floats(call: Call, is_basic_block: bool, is_flash_output_brc: bool) -> int:
-    """Return the floats of the least temp: a group of rows for basic blocks or broadcast results, else one row."""
-    rows_of_result_block = min(DATABLOCK_BYTES // call.data_type_size, call.m)
+    """Return the floats of the least temp: a group of rows for basic blocks or broadcast output, else one row."""
+    rows_of_group = min(DATABLOCK_BYTES // call.data_type_size, call.m)
     if not (is_basic_block and call.k % LANES == 0):
         row = call.floats(_plain_row(call.data_type_size))
-        return row * (rows_of_result_block if is_flash_output_brc else 1)
+        return row * (rows_of_group if is_flash_output_brc else 1)
     group = call.u32(ROW_GROUP * call.floats(_basic_block_row(call.data_type_size, _repeats(call.k))))
-    return group // ROW_GROUP * rows_of_result_block if is_flash_output_brc else group
+    return group // ROW_GROUP * rows_of_group if is_flash_output_brc else group
 
 
 def _max_floats(call: Call, is_basic_block: bool) -> int:
@@ -148,7 +148,7 @@ def cann_outcome_soft_max_flash_v2_tmp_size(
         is_update: the call updates the max and sum of an earlier one.
         npu_arch: 2201, 3510, ...; a number without a rule of its own takes the common one.
         is_basic_block: the kernel's basic-block form.
-        is_flash_output_brc: results are broadcast to a datablock; only the minimum looks at it.
+        is_flash_output_brc: the output is broadcast; only the minimum looks at it.
 
     Source: asc-devkit 9.1.0, softmax tiling (host).
     """
@@ -184,7 +184,7 @@ def cann_outcome_soft_max_flash_v2_tiling(
         data_type_size2: bytes of an element of max and sum.
         local_work_space_size: bytes of the temp buffer.
         is_basic_block: the kernel's basic-block form.
-        is_flash_output_brc: results are broadcast to a datablock.
+        is_flash_output_brc: the output is broadcast.
 
     Source: asc-devkit 9.1.0, softmax tiling (host).
     """
@@ -193,27 +193,27 @@ def cann_outcome_soft_max_flash_v2_tiling(
     stop = call.check(logged, _refusals(call))
     if stop is not None:
         return call.stopped(stop)
-    result_block = DATABLOCK_BYTES // call.data_type_size
-    group = result_block if is_flash_output_brc else ROW_GROUP
+    rows_of_group = DATABLOCK_BYTES // call.data_type_size
+    group = rows_of_group if is_flash_output_brc else ROW_GROUP
 
     def tile_rows(u32: Uint32, fit: int, m: int, k: int) -> int:
         is_basic = is_basic_block and _is_whole_blocks(m, k)
         return whole_groups(basic_block_rows(u32, fit, m, k) if is_basic else fit, m, group)
 
     tiling = call.cut(call.m, tile_rows)
-    if is_flash_output_brc and tiling is not None and not _is_whole_result_blocks(tiling, result_block):
-        call.remarks.append(_brc_misaligned(tiling.split_m, result_block))
+    if is_flash_output_brc and tiling is not None and not _is_whole_groups(tiling, rows_of_group):
+        call.remarks.append(_brc_misaligned(tiling.split_m, rows_of_group))
     return call.filled(tiling)
 
 
-def _is_whole_result_blocks(tiling: SoftMaxTiling, rows: int) -> bool:
-    """Return whether one tile holds all, or every tile holds whole blocks of results."""
+def _is_whole_groups(tiling: SoftMaxTiling, rows: int) -> bool:
+    """Return whether one tile holds all rows, or each full tile a multiple of `rows`."""
     return (tiling.range_m <= 1 and tiling.tail_m == 0) or tiling.reduce_m % rows == 0
 
 
 def _brc_misaligned(split_m: int, rows: int) -> Remark:
     return Remark(
-        f"with broadcast results a tile of {split_m} rows is no multiple of {rows} (logged after the struct is filled)",
+        f"with broadcast output a tile of {split_m} rows is no multiple of {rows} (logged after the struct is filled)",
         f"with is_flash_output_brc a tile of {split_m} rows must be a multiple of {rows} or hold all rows;"
         " choose another local_work_space_size",
         "E_BRC_REDUCE_M",
@@ -235,7 +235,7 @@ def get_soft_max_flash_v2_min_tmp_size(
 ) -> int:
     """Return the least temp bytes of SoftMaxFlashV2: one row or one group of rows; on 3510 and 5102 every row.
 
-    With basic blocks it counts 8 rows (16 for half data with broadcast results) even where a tile may not have that
+    With basic blocks it counts 8 rows (16 for half data with broadcast output) even where a tile may not have that
     many, so it can be above the maximum.
 
     Args:
@@ -245,7 +245,7 @@ def get_soft_max_flash_v2_min_tmp_size(
         is_update: the call updates the max and sum of an earlier one; only 3510 and 5102 look at it.
         npu_arch: architecture number such as 2201.
         is_basic_block: the kernel's basic-block form.
-        is_flash_output_brc: results are broadcast to a datablock; 3510 and 5102 ignore it.
+        is_flash_output_brc: the output is broadcast; 3510 and 5102 ignore it.
 
     Raises:
         SoftMaxInputError: CANN logs an error, refuses or crashes; `.cann` tells which.
@@ -322,8 +322,8 @@ def soft_max_flash_v2_tiling_func(
     """Return the host tiling of SoftMaxFlashV2, the same on every architecture.
 
     A workspace below one row gives split_m 0 and range_m 0 without a word, as in CANN with a fresh struct. With
-    is_flash_output_brc CANN logs an error when the tiles are no whole datablocks of results, but fills the struct:
-    `.cann.tiling` of the exception.
+    is_flash_output_brc CANN logs an error when there are tiles that are no multiple of 8 rows (float data) or 16
+    (half), but fills the struct: `.cann.tiling` of the exception.
 
     Args:
         shape: axes [elements], rank 1 or more; only the product of the leading ones matters.
@@ -332,7 +332,7 @@ def soft_max_flash_v2_tiling_func(
         local_work_space_size: bytes of the temp buffer.
         is_update: CANN ignores it here.
         is_basic_block: the kernel's basic-block form.
-        is_flash_output_brc: results are broadcast to a datablock.
+        is_flash_output_brc: the output is broadcast.
 
     Raises:
         SoftMaxInputError: CANN logs an error, refuses or crashes; `.cann` tells which.

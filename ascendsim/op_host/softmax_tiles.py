@@ -19,7 +19,7 @@ ROW_GROUP = 8
 """Rows of one basic block; tiles above this height are kept at a multiple of it."""
 
 WHOLE_INPUT_ARCHS = frozenset({3510, 5102})
-"""Architectures whose kernels do not work tile by tile: the minimum covers something of every row."""
+"""Architectures whose minima cover something of every row instead of one row. Not a matter of the tilings."""
 
 _TILE_ELEMENTS_END = 256 * LANES
 """Basic-block tiles stay below this: their repeats are counted in 8 bits."""
@@ -94,7 +94,7 @@ def row_sum_floats(m: int, is_front: bool) -> int:
 
 
 def whole_input_floats(m: int, k: int, per_row: int) -> int:
-    """Return the temp floats of m rows with per_row floats of results, one float per row, and four repeats."""
+    """Return the floats of m rows of k + per_row, one more per row in whole groups of 8, and four repeats."""
     return m * (per_row + k) + 4 * LANES + align_up(m, ROW_GROUP)
 
 
