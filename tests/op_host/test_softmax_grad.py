@@ -404,7 +404,8 @@ TEXTS = {
         lambda: KERNEL(64, 16384, 4, 10**7, True, is_basic_block=True),
         (
             "SoftMaxGradTilingFunc (kernel): basic-block tiles are halved until they hold less than 16384 elements,"
-            f" which leaves no row of K = 16384; use a K below 2048 or no basic block. {KERNEL_DIES}"
+            f" which leaves no row of K = 16384; use a K below 2048, a workspace for at most 8 rows, or no basic block."
+            f" {KERNEL_DIES}"
         ),
     ),
     "kernel without rows": (
