@@ -339,6 +339,8 @@ class Product:
     family: str
     npu_arch: int
     reason: str = ""
+    note: str = ""
+    """What to know before choosing one of the parts."""
 
 
 def device_names() -> tuple[str, ...]:
@@ -357,7 +359,7 @@ def device_names() -> tuple[str, ...]:
 def products() -> tuple[Product, ...]:
     """Every product name the tool understands."""
     entries = _read_toml("products")["product"]
-    return tuple(Product(tuple(e["names"]), e["family"], e["npu_arch"], e.get("reason", "")) for e in entries)
+    return tuple(Product(tuple(e["names"]), e["family"], e["npu_arch"], e.get("reason", ""), e.get("note", "")) for e in entries)
 
 
 def find_product(name: str) -> Product | None:
@@ -398,7 +400,8 @@ def _why_unknown(soc: str) -> str:
         return f"{soc} cannot be simulated: {product.reason}"
     if product is not None:
         parts = ", ".join(parts_of(product.family))
-        return f"{soc} is a product family, not a part; choose one of its parts: {parts}"
+        note = f" ({product.note})" if product.note else ""
+        return f"{soc} is a product family, not a part; choose one of its parts: {parts}{note}"
     near = difflib.get_close_matches(soc, device_names(), n=1, cutoff=0.5)
     guess = f"; did you mean {near[0]}?" if near else ""
     return f"unknown device {soc!r}{guess} Known: {', '.join(device_names())}"

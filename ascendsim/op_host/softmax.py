@@ -27,6 +27,7 @@ from ascendsim.op_host.softmax_outcome import (
 )
 from ascendsim.op_host.softmax_tiles import (
     LANES,
+    ROW_GROUP,
     WHOLE_INPUT_ARCHS,
     RowCost,
     Uint32,
@@ -51,6 +52,7 @@ __all__ = [
     "get_soft_max_grad_max_tmp_size",
     "get_soft_max_grad_min_tmp_size",
     "is_basic_block_in_soft_max",
+    "is_basic_block_shape",
     "row_cost_floats",
     "row_sum_floats",
     "soft_max_grad_kernel_tiling",
@@ -67,7 +69,7 @@ _KERNEL_TILING: Final = "SoftMaxGradTilingFunc (kernel)"
 _BASIC_BLOCK_K_END = 2048
 """Basic-block kernels take a K below this: their repeat stride 8 * K/64 has 8 bits."""
 
-SOFTMAX_GRAD_ARCHS = (2002, 2201, 3003, 3113, 3510, 5102)
+SOFTMAX_GRAD_ARCHS = (2002, 2201, 3002, 3003, 3113, 3510, 5102)
 """Architectures that have SoftmaxGrad (asc-devkit docs, SoftmaxGrad page and GetCurNpuArch page); 1001 has not."""
 
 _NOT_COMPILED = Remark("the kernel is compiled for half and float only", TYPE_SIZE.remedy)
@@ -304,7 +306,7 @@ def is_basic_block_shape(src_m: int, src_k: int, data_type_size: int) -> bool:
     Source: asc-devkit docs, SoftmaxGradFront page.
     """
     return (
-        src_m % _ROW_GROUP == 0 and src_k % _LANES == 0 and REPEAT_BYTES // data_type_size <= src_k < _BASIC_BLOCK_K_END
+        src_m % ROW_GROUP == 0 and src_k % LANES == 0 and REPEAT_BYTES // data_type_size <= src_k < _BASIC_BLOCK_K_END
     )
 
 
