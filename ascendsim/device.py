@@ -359,7 +359,9 @@ def device_names() -> tuple[str, ...]:
 def products() -> tuple[Product, ...]:
     """Every product name the tool understands."""
     entries = _read_toml("products")["product"]
-    return tuple(Product(tuple(e["names"]), e["family"], e["npu_arch"], e.get("reason", ""), e.get("note", "")) for e in entries)
+    return tuple(
+        Product(tuple(e["names"]), e["family"], e["npu_arch"], e.get("reason", ""), e.get("note", "")) for e in entries
+    )
 
 
 def find_product(name: str) -> Product | None:

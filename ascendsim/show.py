@@ -44,17 +44,14 @@ def device_table(names: tuple[str, ...] | None = None) -> Table:
 def device_page(device: Device) -> RenderableType:
     """Return one part: its limits explained, then every number with source and status."""
     ub = device.ub
+    less = device.ub_bytes - ub.visible_bytes.value
+    told = f"{less} B less" if less else "as much"
+    reserve = ub.visible_bytes.value - ub.safe_bytes.value
+    spared = f"{reserve} B less again" if reserve else "as much; behind it lies the reserve"
     limits = [
         ("hardware", device.ub_bytes, "the physical UB; an address past it does not exist"),
-        (
-            "visible",
-            ub.visible_bytes.value,
-            (
-                f"what GetCoreMemSize(UB) tells the host, {_less(device.ub_bytes, ub.visible_bytes.value)}; "
-                "E-CAP-UB above it"
-            ),
-        ),
-        ("safe", ub.safe_bytes.value, "8 KiB less again, which some APIs use as temp: W-CAP-UB-SAFE above it"),
+        ("visible", ub.visible_bytes.value, f"what GetCoreMemSize(UB) tells the host, {told}: E-CAP-UB above it"),
+        ("safe", ub.safe_bytes.value, f"{spared}, which some APIs use as temp: W-CAP-UB-SAFE above it"),
     ]
     table = Table(title="UB limits of one AIV", title_justify="left", box=None, padding=(0, 2), header_style="dim")
     for column, justify in (("limit", "left"), ("bytes", "right"), ("meaning", "left")):
@@ -64,10 +61,6 @@ def device_page(device: Device) -> RenderableType:
     title = Text(f"{device.name}: {device.product_family}, arch {device.npu_arch}, {device.core_form} cores", "bold")
     caution = [Text(device.caution, "bold yellow")] if device.caution else []
     return Group(title, *caution, table, _numbers(device))
-
-
-def _less(whole_bytes: int, part_bytes: int) -> str:
-    return f"{whole_bytes - part_bytes} B less" if part_bytes < whole_bytes else "as much"
 
 
 def _numbers(device: Device) -> Table:

@@ -84,32 +84,30 @@ def levels_of(rows: Sequence[MicroRow], wanted: list[int], address: Callable[[Op
         address: where an operand starts, in bytes of one address space.
     """
     spans = [_span(row, wanted, address) for row in rows]
-    low = min((first for first, end in spans if end), default=0)
-    high = max((end for _, end in spans), default=0)
+    low = min((span[0] for span in spans if span), default=0)
+    high = max((span[1] for span in spans if span), default=0)
     loaded, stored = np.zeros(high - low, np.int32), np.zeros(high - low, np.int32)
     ready: list[int] = []
     levels = []
-    for row, (first, end) in zip(rows, spans, strict=True):
-        level = max((ready[s] for s in row.sources), default=0)
-        at = slice(first - low, end - low)
-        if end > first:
-            level = max(level, int(stored[at].max()))
-            if row.op.kind is MicroKind.STORE:
-                level = max(level, int(loaded[at].max()))
-        level += 1
-        if end > first:
-            seen = stored if row.op.kind is MicroKind.STORE else loaded
+    for row, span in zip(rows, spans, strict=True):
+        is_store = row.op.kind is MicroKind.STORE
+        level = 1 + max((ready[s] for s in row.sources), default=0)
+        if span is not None:
+            at = slice(span[0] - low, span[1] - low)
+            level = max(level, 1 + int(stored[at].max()), 1 + int(loaded[at].max()) if is_store else 0)
+            seen = stored if is_store else loaded
             seen[at] = np.maximum(seen[at], level)
         ready += [level] * row.op.results
         levels.append(level)
     return levels
 
 
-def _span(row: MicroRow, wanted: list[int], address: Callable[[Operand], int]) -> tuple[int, int]:
+def _span(row: MicroRow, wanted: list[int], address: Callable[[Operand], int]) -> tuple[int, int] | None:
+    """First byte and end of what a row touches, None for nothing."""
     if row.memory is None:
-        return 0, 0
+        return None
     elements = memory_of(row, wanted)
     if not elements.size:
-        return 0, 0
+        return None
     start, width = address(row.memory), row.dtype.bytes
     return start + int(elements[0]) * width, start + (int(elements[-1]) + 1) * width

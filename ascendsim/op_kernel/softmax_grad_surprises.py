@@ -52,6 +52,12 @@ STALE_WORDS = Rule(
     "nothing to do: their results are not used; W-MEM-UNINIT at the library's Add and at its copy says the same",
     _SEEN,
 )
+SLAB_MASK_LEFT = Rule(
+    "I-SMG-MASK",
+    "SoftmaxGrad NZ leaves the vector mask at the data of the last slab, {got} of {wanted} lanes",
+    "call reset_mask before an instruction that takes the mask as it is",
+    _SEEN,
+)
 NO_BLOCKS = Rule(
     "I-SMG-NOBLOCKS",
     "SoftmaxGradFront has no basic-block sequence on {got}; the ordinary one runs",
@@ -153,6 +159,9 @@ def _check_basic_block(asc: AiCore, call: Call) -> None:
 def _check_vector_function(asc: AiCore, call: Call) -> None:
     """NZ masks the last slab only, and its temp holds two floats a row whatever the size functions say."""
     m, k, is_nz = call.tiling.src_m, call.tiling.src_k, call.data_format is DataFormat.NZ
+    if is_nz and call.ori_k != k:
+        lanes = call.ori_k % NZ_COLUMNS * ROWS_OF_REPEAT
+        asc.report(SLAB_MASK_LEFT, operand="mask", got=lanes, wanted=LANES)
     data = (call.ori_m, call.ori_k)
     if data != (m, k):
         asc.report(PADDING_KEPT, operand="dst", got=f"{data[0]}x{data[1]}", wanted=f"{m}x{k}")

@@ -5,9 +5,10 @@ The table is walked: an instruction without an example fails.
 
 import struct
 
+import examples_micro
+import examples_transpose
 import numpy as np
 import pytest
-from examples_micro import EXAMPLES as MICRO_EXAMPLES
 from lane_harness import DEVICE, Ground, gm_tensors, local, run_both
 
 from ascendsim.errors import Deadlock
@@ -25,7 +26,8 @@ from ascendsim.memory import Bytes
 from ascendsim.record import record
 from ascendsim.terms import HardEvent, MaskMode, Pipe, RoundMode
 
-EXAMPLES = {"vector_function": list(MICRO_EXAMPLES)}
+EXAMPLES = {name: list(runs) for name, runs in examples_transpose.EXAMPLES.items()}
+EXAMPLES["vector_function"] = list(examples_micro.EXAMPLES)
 
 
 def example(*names):

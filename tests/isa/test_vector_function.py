@@ -154,8 +154,8 @@ def findings(body, device=DEVICE):
 def test_a_device_without_vector_functions_refuses_them():
     (text,) = findings(lambda vf: vf.store_align(D, vf.load_align(A)), load_device("Ascend910B1"))
     assert text == (
-        "VectorFunction does not exist on Ascend910B1 (to mend it: use the vector instructions on memory, or a device "
-        "with vector functions)"
+        "VectorFunction is no instruction of Ascend910B1 (arch 2201): not in its device file (to mend it: use an "
+        "instruction that the device has, or another device)"
     )
 
 
