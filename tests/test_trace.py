@@ -385,7 +385,7 @@ def test_vector_lane_of_one_call(call):
 
 def test_first_rows_of_one_call(call):
     x = _of(_doc(call, "cycle")["traceEvents"], "X")
-    lines = [line for line in call.program.lines if line.startswith("softmax_grad.py:")]
+    lines = [line for line in call.program.lines if line.startswith("softmax_grad_nd.py:")]
     place = {"ph": "X", "cname": "startup", "pid": "core0.veccore0", "tid": "SCALAR"}
     common = {"code": f"{lines[0]}\nSoftmaxGrad/mul", "call": 0}
     one = {"ts": Decimal("0.000000"), "dur": Decimal("0.001000")}
