@@ -389,7 +389,7 @@ def load_device(soc: str | Platform) -> Device:
     if name is None:
         raise DeviceError(_why_unknown(soc))
     raw = _read_toml(name)
-    base = _read_toml(raw.pop("extends"))
+    base = _architecture(raw.pop("extends"))
     try:
         return Device.model_validate(_merge(base, raw))
     except ValidationError as error:
@@ -422,6 +422,29 @@ def describe_validation(error: ValidationError) -> str:
 def _read_toml(name: str) -> dict[str, Any]:
     text = resources.files("ascendsim.devices").joinpath(f"{name}.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
+
+
+def _architecture(name: str) -> dict[str, Any]:
+    """Return what the parts of an architecture share.
+
+    Its table [borrowed] says that instruction costs of which nothing is published are another architecture's ("of"),
+    but for some instructions ("without").
+    """
+    own = _read_toml(name)
+    borrowed = own.pop("borrowed", None)
+    if borrowed is None:
+        return own
+    lender = _read_toml(borrowed["of"])
+    said = {"source": f"nothing published for {name}; the figure of {borrowed['of']}", "status": "assumed"}
+    vector = {k: v for k, v in lender["vector"].items() if k not in borrowed["without"]}
+    return _merge(_said_by({"scalar": lender["scalar"], "vector": vector}, said), own)
+
+
+def _said_by(tree: dict[str, Any], said: dict[str, str]) -> dict[str, Any]:
+    """Return a tree of tables in which every table with a source has this one."""
+    if "source" in tree:
+        return tree | said
+    return {key: _said_by(value, said) for key, value in tree.items()}
 
 
 def _merge(base: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:

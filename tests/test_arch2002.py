@@ -132,6 +132,7 @@ def test_temp_sizes_and_device_pages_say_it():
     assert "CALIBRATED" not in other
     assert "what GetCoreMemSize(UB) tells the host, 256 B less: E-CAP-UB above it" in other
     assert [d["name"] for d in show.device_list() if not d["calibrated"]] == [
+        "Ascend310B1", "Ascend310B2", "Ascend310B3", "Ascend310B4",
         "Ascend310P1", "Ascend310P3", "Ascend310P5", "Ascend310P7",
     ]  # fmt: skip
 

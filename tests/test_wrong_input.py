@@ -158,7 +158,7 @@ def test_a_tiling_file_is_held_to_tables_too(file, tmp_path):
 
 def test_devices_are_named_with_their_key(file):
     text = _refused(file, "Ascend910B1", "Ascend910B9")
-    assert text.startswith("device: unknown device 'Ascend910B9'; did you mean Ascend910B4? Known: Ascend310P1, ")
+    assert text.startswith("device: unknown device 'Ascend910B9'; did you mean Ascend910B4? Known: Ascend310B1, ")
     file.write_text(OPERATOR.replace('device = "Ascend910B1"', "platform = { aic_cores = 1, aiv_cores = 2 }"))
     assert _refused(file, changes={"platform.ub_bytes": 100}) == (
         "platform.ub_bytes: Platform(ub_bytes=100): too small, 8448 bytes of it are reserved"
