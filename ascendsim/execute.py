@@ -318,9 +318,8 @@ class Machine:
         return disown
 
     def scalar(self, row: Row) -> Callable[[], Array]:
-        """Return what gives the scalar of a row, in dst's dtype."""
-        assert row.dst is not None
-        kind = row.dst.dtype
+        """Return what gives the scalar of a row, in its source's dtype."""
+        kind = row.scalar_dtype
         if row.register < 0:
             immediate = unpack(row.scalar_bits, kind)
             return lambda: immediate
@@ -342,8 +341,8 @@ class Machine:
         if row.register < 0:
             return row.scalar_bits
         value = self.registers[row.register]
-        if row.dst is not None and row.dst.dtype.numpy != value.dtype:
-            return pack(float(value), row.dst.dtype)  # C++ converts the argument on the way in
+        if row.scalar_dtype.numpy != value.dtype:  # C++ converts the argument on the way in
+            return pack(int(value) if value.dtype.kind in "iu" else float(value), row.scalar_dtype)
         return int(value.view(f"u{value.dtype.itemsize}"))
 
     def _tensor(self, operand: Operand) -> TensorRef:

@@ -111,6 +111,13 @@ class Row:
         return self.params[self.op.params.index(name)]
 
     @property
+    def scalar_dtype(self) -> DType:
+        """Type that a scalar is taken in: the source's, or dst's where there is no source."""
+        operand = self.src0 or self.dst
+        assert operand is not None
+        return operand.dtype
+
+    @property
     def operands(self) -> tuple[tuple[str, Operand], ...]:
         """The operands that are present, with their roles."""
         present = (("dst", self.dst), ("src0", self.src0), ("src1", self.src1))
@@ -151,7 +158,7 @@ class Context(Protocol):
         """Return what counts bytes as never written (`at` in bytes), whatever they hold."""
 
     def scalar(self, row: Row) -> Callable[[], Array]:
-        """Return what gives the scalar of a row, 0-d: its register's value, or its immediate, in the dst dtype."""
+        """Return what gives the scalar of a row, 0-d: its register's value, or its immediate, in `scalar_dtype`."""
 
     def register(self, row: Row) -> Callable[[Array], None]:
         """Return what sets the register that a row names."""
@@ -188,6 +195,8 @@ class Instruction:
     """Whether a number or a Register is an operand."""
     doc: str
     name: str
+    reads_dst: bool = False
+    """Whether dst is a source, too: dst = dst + ..."""
     opcode: int = field(default=-1, compare=False)
 
 
@@ -231,6 +240,13 @@ class Recorder(Protocol):
     @property
     def mask(self) -> MaskState:
         """Mask mode and mask."""
+
+    @property
+    def deq_scale(self) -> int | None:
+        """Bits of the half that SetDeqScale set last, None before the first."""
+
+    @deq_scale.setter
+    def deq_scale(self, bits: int) -> None: ...
 
     def emit(
         self,

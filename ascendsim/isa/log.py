@@ -21,7 +21,11 @@ _BIT_MOVES = ("Copy", "Brcb")
 
 def mnemonic(row: Row) -> str:
     """Return the intrinsic's name."""
-    return cast_mnemonic(row) if row.op.api == "Cast" else row.op.mnemonic
+    if row.op.api == "Cast":
+        return cast_mnemonic(row)
+    if row.op.api == "MulCast" and row.dst is not None and row.src0 is not None:
+        return f"{row.op.mnemonic}_{row.src0.dtype.log_name}2{row.dst.dtype.log_name}"
+    return row.op.mnemonic
 
 
 def dtype_text(row: Row) -> str:
@@ -33,6 +37,8 @@ def dtype_text(row: Row) -> str:
         return "b8"
     if row.op.api in _BIT_MOVES:
         return f"u{first.dtype.bytes * 8}"
+    if row.src0 is not None and row.src0.dtype is not first.dtype:
+        return f"{first.dtype.log_name}<-{row.src0.dtype.log_name}"
     if row.op.api == "Cast" and row.src0 is not None:
         return f"{first.dtype.log_name}<-{row.src0.dtype.log_name}"
     return first.dtype.log_name
