@@ -255,7 +255,7 @@ def test_bits_survive_unpack_and_pack(kind):
             assert (
                 number_of(bits, kind.name) == value if decode(bits, kind.name)[1] != "inf" else np.isinf(float(value))
             )
-            assert pack(float(value), kind) == bits
+            assert pack(number_of(bits, kind.name), kind) == bits
 
 
 def test_pack_rounds_to_nearest_even():
@@ -284,7 +284,7 @@ def test_names_aliases_and_objects_find_their_type():
     aliases = {
         "float16": "half", "fp16": "half", "float32": "float", "fp32": "float", "bfloat16": "bfloat16_t",
         "bf16": "bfloat16_t", "int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "uint16": "uint16_t",
-        "int32": "int32_t", "uint32": "uint32_t",
+        "int32": "int32_t", "uint32": "uint32_t", "int64": "int64_t",
     }  # fmt: skip
     assert {a: dtype(a).name for a in aliases} == aliases
 
@@ -299,7 +299,8 @@ def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(InputError) as caught:
         dtype("double")
     assert str(caught.value) == (
-        "unknown dtype 'double'; known: half, bfloat16_t, float, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t"
+        "unknown dtype 'double'; known: half, bfloat16_t, float, int8_t, uint8_t, int16_t, uint16_t, int32_t, "
+        "uint32_t, int64_t"
     )
 
 
@@ -308,7 +309,7 @@ def test_an_array_type_without_a_counterpart_is_named():
         from_numpy(np.dtype(np.float64))
     assert str(caught.value) == (
         "arrays of dtype float64 have no AscendC type; use one of ['half', 'bfloat16_t', 'float', 'int8_t', 'uint8_t', "
-        "'int16_t', 'uint16_t', 'int32_t', 'uint32_t']"
+        "'int16_t', 'uint16_t', 'int32_t', 'uint32_t', 'int64_t']"
     )
 
 
