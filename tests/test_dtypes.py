@@ -207,6 +207,26 @@ def test_integer_to_half(source, mode):
     assert same_bits(got, [convert(b, source, "half", name_of(mode)) for b in patterns], "half") == []
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("target", ["float", "int32_t", "int64_t"])
+def test_int64_to_others(target, mode):
+    rng = np.random.default_rng(5)
+    lengths = rng.integers(1, 64, 600).tolist()
+    source = [int(rng.integers(1 << (n - 1), 1 << n)) * (-1) ** n & (1 << 64) - 1 for n in lengths]
+    ties = [(1 << 63 - n) + (1 << 39 - n) + d & (1 << 64) - 1 for n in range(1, 12) for d in (-1, 0, 1)]
+    source += [*ties, *((1 << 64) - t for t in ties), 0, 1 << 63, (1 << 63) - 1]
+    want = [convert(b, "int64_t", target, name_of(mode)) for b in source]
+    assert same_bits(converted(source, "int64_t", target, mode), want, target) == []
+
+
+def test_pack_keeps_all_bits_of_an_integer():
+    assert pack(2**63 - 1, dtype("int64_t")) == 2**63 - 1
+    assert pack(-(2**31), dtype("int32_t")) == 2**31
+    assert pack(-1, dtype("uint16_t")) == 65535
+    assert pack(2.75, dtype("int32_t")) == 2
+    assert pack(float("nan"), dtype("int32_t")) == 0
+
+
 def test_cast_keeps_shape():
     x = np.zeros((2, 3, 4), np.float32)
     for target in DTYPES:
