@@ -153,7 +153,8 @@ class VectorInstructions:
         """dst[i] = square root of src[i]; half, float.
 
         Our model is the correctly rounded root, as IEEE 754 has it. Arch 2201 documents no error bound; the hardware
-        may miss the last bit, so this errs to the optimistic side.
+        may miss the last bit (the vendor's table has 256 for half 65504, where 255.875 is nearest), so this errs to the
+        optimistic side.
         Source: asc-devkit docs, Sqrt page and boundary-value table 6.
         """
         return np.sqrt(src)

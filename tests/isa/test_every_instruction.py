@@ -5,6 +5,7 @@ The table is walked: an instruction without an example fails.
 
 import struct
 
+import examples_arithmetic
 import numpy as np
 import pytest
 from lane_harness import DEVICE, Ground, gm_tensors, local, run_both
@@ -24,7 +25,7 @@ from ascendsim.memory import Bytes
 from ascendsim.record import record
 from ascendsim.terms import HardEvent, MaskMode, Pipe, RoundMode
 
-EXAMPLES = {}
+EXAMPLES = {name: [*examples] for more in (examples_arithmetic,) for name, examples in more.EXAMPLES.items()}
 
 
 def example(*names):
