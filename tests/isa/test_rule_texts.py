@@ -5,13 +5,27 @@ A case is (rule, kernel that breaks it, its messages, kernels that just keep it)
 
 from dataclasses import dataclass, replace
 
+import cases_arithmetic
 import pytest
 from lane_harness import DEVICE, gm_tensors, local
 
 from ascendsim.checks import check_program, static
 from ascendsim.checks.static import UNDEFINED
 from ascendsim.errors import Rule, Severity
-from ascendsim.isa import convert, forms, move, reduce, rules, scalar, sync, vector
+from ascendsim.isa import (
+    compound,
+    convert,
+    dequant,
+    elementwise,
+    forms,
+    logic,
+    move,
+    reduce,
+    rules,
+    scalar,
+    sync,
+    vector,
+)
 from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams
 from ascendsim.isa.move import (
     BrcbRepeatParams,
@@ -52,6 +66,10 @@ CASES = []
 
 def case(rule, broken, *messages, kept=()):
     CASES.append(Case(rule, broken, messages, kept if isinstance(kept, tuple) else (kept,)))
+
+
+for more in (cases_arithmetic,):
+    CASES.extend(Case(*each) for each in more.CASES)
 
 
 case(
@@ -575,7 +593,9 @@ def test_a_broken_rule_is_found_with_its_words_and_the_boundary_is_not(c):
         assert again == []
 
 
-@pytest.mark.parametrize("module", [rules, convert, sync, static, forms, move, reduce, scalar, vector])
+@pytest.mark.parametrize(
+    "module", [rules, convert, sync, static, forms, move, reduce, scalar, vector, elementwise, compound, logic, dequant]
+)
 def test_every_rule_has_a_case(module):
     declared = {id(r): r for r in vars(module).values() if isinstance(r, Rule)}
     covered = {id(c.rule) for c in CASES}
