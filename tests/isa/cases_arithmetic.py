@@ -1,9 +1,12 @@
 """Rules of the further element-wise instructions, each broken once and kept at its boundary; see test_rule_texts."""
 
+from dataclasses import replace
+
 from lane_harness import local
 
 from ascendsim.isa import rules
 from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams
+from ascendsim.isa.move import DataCopyExtParams, DataCopyPadExtParams
 from ascendsim.terms import RoundMode
 
 F, G, H = local("f", "float", 0x400, 1024), local("g", "float", 0x800, 1024), local("h", "half", 0xC00, 1024)
@@ -149,6 +152,24 @@ case(
         lambda asc: asc.shift_right(I16, I16, 1, 8, 1, STILL, round_en=True),
         lambda asc: asc.shift_right(U16, U16, 1, 8, 1, STILL),
     ),
+)
+
+L = local("l", "int64_t", 0x4000, 256)
+
+
+def padded(asc, x, value):
+    pad = DataCopyPadExtParams(is_pad=True, padding_value=value)
+    asc.data_copy_pad(L, replace(x, dtype=L.dtype), DataCopyExtParams(1, 8), pad)
+
+
+CASES.extend(
+    (
+        rules.RANGE_PAD,
+        lambda asc, x, y, v=value: padded(asc, x, v),
+        (f"DataCopyPad padding_value {value}: 64-bit types pad with 0",),
+        (lambda asc, x, y: padded(asc, x, 0),),
+    )
+    for value in (1, -1)
 )
 
 # ---- what every element-wise instruction keeps --------------------------------------------------------------------
