@@ -5,6 +5,7 @@ from test_sample import A, B, checked, memories, only_tiles, recorded
 from ascendsim.analysis import lives
 from ascendsim.device import load_device
 from ascendsim.dtypes import FLOAT
+from ascendsim.execute import execute
 from ascendsim.machine import schedule
 from ascendsim.memory import place_in_gm
 from ascendsim.record import record, tile
@@ -64,3 +65,13 @@ def lives_of_out(call):
 def test_a_sum_goes_on_with_the_life_of_its_buffer():
     assert lives_of_out(lambda asc, out: asc.adds(out, A, 1.0, 8)) == 2
     assert lives_of_out(lambda asc, out: asc.axpy(out, A, 1.0, 8)) == 1
+
+
+def test_reading_a_dst_that_nobody_wrote_is_found():
+    def kernel(asc):
+        asc.duplicate(A, 1.0, 8)
+        asc.axpy(B, A, 1.0, 8)
+
+    (found,) = execute(recorded(kernel), DEVICE, ()).findings
+    assert (found.code, found.operand) == ("W-MEM-UNINIT", "dst")
+    assert found.message == "Axpy dst reads 32 bytes of b that nobody wrote"

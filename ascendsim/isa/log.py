@@ -29,7 +29,7 @@ def mnemonic(row: Row) -> str:
 
 
 def dtype_text(row: Row) -> str:
-    """Return the element type as logs write it: "f16<-f32" for conversions, "u32" where only bits move."""
+    """Return the element type as logs write it: "f16<-f32" where types differ, "u32" where only bits move."""
     first = row.dst or row.src0
     if first is None:
         return ""
@@ -37,9 +37,7 @@ def dtype_text(row: Row) -> str:
         return "b8"
     if row.op.api in _BIT_MOVES:
         return f"u{first.dtype.bytes * 8}"
-    if row.src0 is not None and row.src0.dtype is not first.dtype:
-        return f"{first.dtype.log_name}<-{row.src0.dtype.log_name}"
-    if row.op.api == "Cast" and row.src0 is not None:
+    if row.src0 is not None and (row.op.api == "Cast" or row.src0.dtype is not first.dtype):
         return f"{first.dtype.log_name}<-{row.src0.dtype.log_name}"
     return first.dtype.log_name
 
