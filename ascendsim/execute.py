@@ -318,7 +318,7 @@ class Machine:
         return disown
 
     def scalar(self, row: Row) -> Callable[[], Array]:
-        """Return what gives the scalar of a row, in its source's dtype."""
+        """Return what gives the scalar of a row, in its dtype."""
         kind = row.scalar_dtype
         if row.register < 0:
             immediate = unpack(row.scalar_bits, kind)
@@ -341,7 +341,7 @@ class Machine:
         if row.register < 0:
             return row.scalar_bits
         value = self.registers[row.register]
-        if row.scalar_dtype.numpy != value.dtype:  # C++ converts the argument on the way in
+        if row.op.takes_scalar and row.scalar_dtype.numpy != value.dtype:  # C++ converts the argument on the way in
             return pack(int(value) if value.dtype.kind in "iu" else float(value), row.scalar_dtype)
         return int(value.view(f"u{value.dtype.itemsize}"))
 

@@ -41,6 +41,7 @@ def _instruction(
     types: tuple[Check, ...],
     *,
     takes_scalar: bool = False,
+    scalar_role: str = "dst",
     reads_dst: bool = False,
 ) -> Instruction:
     """Declare an element-wise instruction whose name and docstring are those of `fn`."""
@@ -65,6 +66,7 @@ def _instruction(
         ),
         uses_mask=True,
         takes_scalar=takes_scalar,
+        scalar_role=scalar_role,
         reads_dst=reads_dst,
     )
 
@@ -297,7 +299,7 @@ def accumulate_scalar(api: str, mnemonic: str, kinds: Kinds) -> Callable[[Arithm
             return with_scalar(_multiply_add(ctx, row, fn))(ctx, row)
 
         types = (rules.dtype_pairs(kinds),)
-        op = _instruction(fn, api, mnemonic, UNARY, bind, types, takes_scalar=True, reads_dst=True)
+        op = _instruction(fn, api, mnemonic, UNARY, bind, types, takes_scalar=True, scalar_role="src0", reads_dst=True)
         return Form(op, AxpyCall)
 
     return make

@@ -136,7 +136,7 @@ class Call:
             dst: destination, then up to two sources.
             src0: first source.
             src1: second source.
-            scalar: number or register, taken in the source's type.
+            scalar: number or register, taken in dst's type, or in that of the operand that the instruction names.
             more_params: what the instruction takes beside repeat and strides.
             lanes: type whose lanes a mask counts, dst's if left out.
         """
@@ -148,8 +148,8 @@ class Call:
             need_int(asc, op.api, "repeat_times", repeat_times)
             apply_mask(asc, op.api, mask, lanes or dst.dtype)
             params = (repeat_times, *strides.mask_form, *more_params)
-        kind = (src0 or dst).dtype
-        asc.emit(op, dst=dst, src0=src0, src1=src1, params=params, scalar=scalar, scalar_dtype=kind)
+        like = src0 if op.scalar_role == "src0" and src0 is not None else dst
+        asc.emit(op, dst=dst, src0=src0, src1=src1, params=params, scalar=scalar, scalar_dtype=like.dtype)
         if repeat_times is None:
             end_count(asc)
 
@@ -222,6 +222,7 @@ def declare(
     checks: tuple[Check, ...],
     uses_mask: bool,
     takes_scalar: bool = False,
+    scalar_role: str = "dst",
     reads_dst: bool = False,
 ) -> Instruction:
     """Enter one instruction into the table."""
@@ -240,6 +241,7 @@ def declare(
             takes_scalar=takes_scalar,
             doc=doc or "",
             name=name,
+            scalar_role=scalar_role,
             reads_dst=reads_dst,
         )
     )

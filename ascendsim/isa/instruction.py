@@ -111,17 +111,16 @@ class Row:
         return self.params[self.op.params.index(name)]
 
     @property
-    def scalar_dtype(self) -> DType:
-        """Type that a scalar is taken in: the source's, or dst's where there is no source."""
-        operand = self.src0 or self.dst
-        assert operand is not None
-        return operand.dtype
-
-    @property
     def operands(self) -> tuple[tuple[str, Operand], ...]:
         """The operands that are present, with their roles."""
         present = (("dst", self.dst), ("src0", self.src0), ("src1", self.src1))
         return tuple((role, o) for role, o in present if o is not None)
+
+    @property
+    def scalar_dtype(self) -> DType:
+        """Type of the row's scalar: that of the operand its instruction names."""
+        operand = dict(self.operands)[self.op.scalar_role]
+        return operand.dtype
 
 
 Step = Callable[[], None]
@@ -158,7 +157,7 @@ class Context(Protocol):
         """Return what counts bytes as never written (`at` in bytes), whatever they hold."""
 
     def scalar(self, row: Row) -> Callable[[], Array]:
-        """Return what gives the scalar of a row, 0-d: its register's value, or its immediate, in `scalar_dtype`."""
+        """Return what gives the scalar of a row, 0-d: its register's value, or its immediate, in the scalar's dtype."""
 
     def register(self, row: Row) -> Callable[[Array], None]:
         """Return what sets the register that a row names."""
@@ -195,6 +194,8 @@ class Instruction:
     """Whether a number or a Register is an operand."""
     doc: str
     name: str
+    scalar_role: str = "dst"
+    """Operand in whose type the scalar is."""
     reads_dst: bool = False
     """Whether dst is a source, too: dst = dst + ..."""
     opcode: int = field(default=-1, compare=False)
