@@ -25,7 +25,7 @@ from ascendsim.isa.move import MoveInstructions
 from ascendsim.isa.sync import SyncInstructions
 from ascendsim.isa.vector import VectorInstructions
 from ascendsim.memory import RESERVED_TMP, LocalTensor
-from ascendsim.terms import MAX_REPEAT_TIMES, MaskMode, Pipe, RoundMode, TPosition
+from ascendsim.terms import DATABLOCK_BYTES, MAX_REPEAT_TIMES, MaskMode, Pipe, RoundMode, TPosition, ceil_div
 
 PASS_ELEMENTS = 2048
 """int32_t that fit into the reserved 8 KiB (asc-devkit, AddDeqRelu for 2201)."""
@@ -185,12 +185,39 @@ class DequantInstructions:
             _by_repeats(asc, (dst, src0, src1), scale, mask, repeat_times, repeat_params or BinaryRepeatParams())
 
 
+def _spans(
+    lanes: int, repeats: int, p: BinaryRepeatParams, tensors: tuple[LocalTensor, LocalTensor, LocalTensor]
+) -> list[int]:
+    """Bytes from the start of dst and the sources to the end of the last datablock with a lane."""
+    blk = (p.dst_blk_stride, p.src0_blk_stride, p.src1_blk_stride)
+    rep = (p.dst_rep_stride, p.src0_rep_stride, p.src1_rep_stride)
+    blocks = [ceil_div(lanes, t.dtype.per_datablock) for t in tensors]
+    return [
+        DATABLOCK_BYTES * ((repeats - 1) * r + (n - 1) * b + 1) if n and repeats else 0
+        for n, b, r in zip(blocks, blk, rep, strict=True)
+    ]
+
+
+def _reserved_free(
+    asc: Recorder, tensors: tuple[LocalTensor, LocalTensor, LocalTensor], spans: list[int], count: int
+) -> None:
+    """No operand lies where the library puts its temp of `count` elements."""
+    first = asc.device.ub.reserved_offset_bytes.value
+    end = first + min(count, PASS_ELEMENTS) * INT32.bytes
+    for role, tensor, span in zip(("dst", "src0", "src1"), tensors, spans, strict=True):
+        if tensor.start_bytes < end and first < tensor.start_bytes + span:
+            got, wanted = f"0x{tensor.start_bytes + span - 1:x}", f"0x{first:x}"
+            fill = {"api": "AddDeqRelu", "tensor": tensor.name}
+            asc.report(rules.RESERVED_UB, operand=role, got=got, wanted=wanted, **fill)
+
+
 def _by_count(
     asc: Recorder, tensors: tuple[LocalTensor, LocalTensor, LocalTensor], scale: float, count: object
 ) -> None:
     """The count form: one counter mode for all passes."""
     begin_count(asc, "AddDeqRelu", count)
     total = asc.mask.lo
+    _reserved_free(asc, tensors, [total * t.dtype.bytes for t in tensors], total)
     if total == 0:
         asc.report(rules.REPEAT_ZERO, got=0, wanted="at least 1", api="AddDeqRelu", what="count")
     for first in range(0, total, PASS_ELEMENTS):
@@ -220,6 +247,7 @@ def _by_repeats(
         asc.report(rules.REPEAT_ZERO, got=0, wanted="at least 1", api="AddDeqRelu", what="repeat")
     apply_mask(asc, "AddDeqRelu", mask, widest(*tensors))
     temp = min(repeat_times, PASS_REPEATS) * INT32.per_repeat
+    _reserved_free(asc, tensors, _spans(asc.mask.lo.bit_length(), repeat_times, strides, tensors), temp)
     for first in range(0, repeat_times, PASS_REPEATS):
         repeats = min(PASS_REPEATS, repeat_times - first)
         steps = (strides.dst_rep_stride, strides.src0_rep_stride, strides.src1_rep_stride)

@@ -168,6 +168,12 @@ DEQ_SCALE = Rule(
     "call set_deq_scale before",
     "asc-devkit docs, SetDeqScale and Cast pages",
 )
+RESERVED_UB = Rule(
+    "E-CAP-UB-RESERVED",
+    "{api} {operand} {tensor} reaches UB address {got}: the library keeps temporaries from {wanted} on",
+    "end allocations below the reserved 8 KiB",
+    "asc-devkit docs, static tensor programming page",
+)
 
 
 def tensor_of(operand: Operand, tensors: tuple[TensorRef, ...]) -> TensorRef:

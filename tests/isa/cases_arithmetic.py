@@ -131,6 +131,29 @@ case(
     "AddDeqRelu multiplies by the scale of SetDeqScale, which was never set",
     kept=lambda asc: (asc.set_deq_scale(1.0), asc.add_deq_relu(H, I32, I32[64], 8)),
 )
+TOP = local("top", "int32_t", 188416 - 64, 128)  # its second half is reserved
+
+
+def dequantised(asc, top, *more):
+    asc.set_deq_scale(1.0)
+    asc.add_deq_relu(H, I32, top, *more)
+
+
+case(
+    rules.RESERVED_UB,
+    lambda asc: dequantised(asc, TOP, 17),
+    "AddDeqRelu src1 top reaches UB address 0x2e003: the library keeps temporaries from 0x2e000 on",
+    kept=(lambda asc: dequantised(asc, TOP, 16), lambda asc: dequantised(asc, TOP[24], 1)),
+)
+case(
+    rules.RESERVED_UB,
+    lambda asc: dequantised(asc, TOP, 9, 1, BinaryRepeatParams(1, 1, 2, 4, 8, 8)),
+    "AddDeqRelu src1 top reaches UB address 0x2e01f: the library keeps temporaries from 0x2e000 on",
+    kept=(
+        lambda asc: dequantised(asc, TOP, 8, 1, BinaryRepeatParams(1, 1, 2, 4, 8, 8)),
+        lambda asc: dequantised(asc, TOP, 9, 1, BinaryRepeatParams(1, 1, 1, 4, 8, 8)),
+    ),
+)
 for tensor, high in ((I16, 16), (U16, 16), (I32, 32), (U32, 32)):
     for api in ("ShiftLeft", "ShiftRight"):
         name = "shift_left" if api == "ShiftLeft" else "shift_right"
