@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ascendsim.engine.base import Keep, Kind, Timeline, Wait
 from ascendsim.isa.instruction import Row, TensorRef
 from ascendsim.isa.move import burst_geometry
-from ascendsim.memory import FRAMEWORK_TMP
+from ascendsim.memory import FRAMEWORK_TMP, RESERVED_TMP
 from ascendsim.program import Program, Template
 from ascendsim.terms import Buffer, HardEvent, Pipe
 
@@ -329,7 +329,7 @@ def peak_ub_bytes(program: Program) -> int:
         for row in template.rows:
             for tensor, end in _reaches(row):
                 ref = template.tensors[tensor]
-                if ref.buffer is Buffer.UB:
+                if ref.buffer is Buffer.UB and ref.name != RESERVED_TMP:
                     peak = max(peak, ref.address_bytes + end)
     return peak
 
@@ -454,13 +454,13 @@ def _turns(template: Template) -> tuple[_Turn, ...]:
 
 
 def _ub_accesses(row: Row, refs: tuple[TensorRef, ...]) -> Iterator[tuple[TensorRef, bool, int]]:
-    """(allocation, whether it is written, bytes of it that count as in use) of each operand in UB."""
+    """(allocation, whether it is only written, bytes of it that count as in use) of each operand in UB."""
     for role, operand in row.operands:
         ref = refs[operand.tensor]
         if ref.buffer is Buffer.UB:
             is_taken = ref.name != FRAMEWORK_TMP
             reach = ref.tensor_bytes if is_taken else max(end for t, end in _reaches(row) if t == operand.tensor)
-            yield ref, role.startswith("dst"), reach
+            yield ref, role.startswith("dst") and not row.op.reads_dst, reach
 
 
 def _starts_anew(ref: TensorRef, before: tuple[Pipe, int], now: tuple[Pipe, int], is_dst: bool) -> bool:

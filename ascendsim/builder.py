@@ -34,6 +34,7 @@ RecorderState = tuple[
     MaskMode,
     int,
     int,
+    int | None,
     tuple[tuple[HardEvent, tuple[int, ...]], ...],
     tuple[QueState, ...],
     tuple[str, ...],

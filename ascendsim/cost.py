@@ -120,7 +120,8 @@ def _longest_chain(body: Body, cost: VectorFunctionCost) -> int:
 def _passes(row: Row, tensors: tuple[TensorRef, ...], device: Device, cost: VectorCost, lanes: int) -> int:
     """Repeats, each counted as often as its busiest bank group is accessed.
 
-    An operand without strides of its own (the eight elements that Brcb reads) lies in one datablock and meets nobody.
+    Where dst is a source, too, it counts as one of the reads. An operand without strides of its own (the eight elements
+    that Brcb reads) lies in one datablock and meets nobody.
     """
     repeats, each = _repeats(row, lanes)
     if cost.conflict == "none" or repeats == 0:
@@ -129,7 +130,7 @@ def _passes(row: Row, tensors: tuple[TensorRef, ...], device: Device, cost: Vect
     period = min(repeats * each, _LARGE_PERIOD * each)
     busiest = np.ones(period, np.int64)
     strided = [role for role, _ in row.operands if f"{role}_blk_stride" in row.op.params]
-    sources = [role for role in strided if role != "dst"]
+    sources = [role for role in strided if role != "dst" or row.op.reads_dst]
     reads = sources if cost.conflict == "two_source" else sources[:1]
     for roles in (reads, [role for role in strided if role == "dst"]):
         if roles:

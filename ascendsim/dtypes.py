@@ -1,10 +1,11 @@
 """Element types and conversions between them. The only module that uses ml_dtypes.
 
-Names are AscendC's: half, bfloat16_t, float, int8_t .. uint32_t. Rounding follows the modes of Cast (asc-devkit docs,
+Names are AscendC's: half, bfloat16_t, float, int8_t .. int64_t. Rounding follows the modes of Cast (asc-devkit docs,
 precision_conversion page); overflow follows CTRL bit 48 (SetCtrlSpr page). Subnormal results underflow gradually,
 which the documents leave open.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,13 +55,15 @@ INT16 = DType("int16_t", 5, 2, "s16", np.dtype(np.int16))
 UINT16 = DType("uint16_t", 6, 2, "u16", np.dtype(np.uint16))
 INT32 = DType("int32_t", 7, 4, "s32", np.dtype(np.int32))
 UINT32 = DType("uint32_t", 8, 4, "u32", np.dtype(np.uint32))
+INT64 = DType("int64_t", 9, 8, "s64", np.dtype(np.int64))
 
-DTYPES: tuple[DType, ...] = (HALF, BFLOAT16, FLOAT, INT8, UINT8, INT16, UINT16, INT32, UINT32)
+DTYPES: tuple[DType, ...] = (HALF, BFLOAT16, FLOAT, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64)
 """Every element type, at the index of its code."""
 
 _ALIASES = {
     "float16": HALF, "fp16": HALF, "float32": FLOAT, "fp32": FLOAT, "bfloat16": BFLOAT16, "bf16": BFLOAT16,
     "int8": INT8, "uint8": UINT8, "int16": INT16, "uint16": UINT16, "int32": INT32, "uint32": UINT32,
+    "int64": INT64,
 }  # fmt: skip
 _BY_NAME = {d.name: d for d in DTYPES} | _ALIASES
 
@@ -105,7 +108,9 @@ def cast(values: Array, to: DType, mode: RoundMode, overflow: HalfOverflow = Hal
     float to float: rounded to whole numbers, -0 becomes +0, as documented. To integers: rounded, then clamped, NaN to
     0. Source: asc-devkit docs, Cast page and boundary-value table.
     """
-    wide = np.asarray(values, np.float64)
+    if values.dtype.kind in "iu" and to.numpy.kind in "iu":
+        return np.clip(values.astype(np.int64), np.iinfo(to.numpy).min, np.iinfo(to.numpy).max).astype(to.numpy)
+    wide = _double(values)
     if to is FLOAT and values.dtype == FLOAT.numpy:
         return (_round_to_integer(wide, mode) + 0.0).astype(np.float32)
     if to.code in _SIGNIFICAND_BITS:
@@ -113,8 +118,21 @@ def cast(values: Array, to: DType, mode: RoundMode, overflow: HalfOverflow = Hal
     return _to_integer(wide, to, mode)
 
 
+def _double(values: Array) -> Array:
+    """Return values as float64.
+
+    Of an int64 beyond 53 bits the dropped bits make the last kept one odd, so that a rounding to 24 bits or fewer that
+    follows is the only one.
+    """
+    if values.dtype != INT64.numpy:
+        return np.asarray(values, np.float64)
+    odd = values >> 11 | (values & 0x7FF != 0)
+    fits = (values >= -(2**53)) & (values <= 2**53)
+    return np.where(fits, values.astype(np.float64), np.ldexp(odd.astype(np.float64), 11))
+
+
 def _narrow(wide: Array, to: DType, mode: RoundMode, overflow: HalfOverflow) -> Array:
-    """Round float64 holders of exact float32, int32 (or narrower) values to a floating type."""
+    """Round float64 values to a floating type."""
     bits, lowest = _SIGNIFICAND_BITS[to.code], _MIN_EXPONENT[to.code]
     finite = np.isfinite(wide)
     safe = np.where(finite, wide, 0.0)
@@ -157,7 +175,8 @@ def _round_to_integer(x: Array, mode: RoundMode) -> Array:
 def _to_integer(wide: Array, to: DType, mode: RoundMode) -> Array:
     info = np.iinfo(to.numpy)
     rounded = _round_to_integer(np.nan_to_num(wide, nan=0.0), mode)
-    return np.clip(rounded, float(info.min), float(info.max)).astype(to.numpy)
+    beyond = rounded >= float(info.max)  # as a double, the largest int64 is 2**63
+    return np.where(beyond, info.max, np.where(beyond, 0.0, np.maximum(rounded, float(info.min))).astype(to.numpy))
 
 
 def saturate(values: Array, overflow: HalfOverflow) -> Array:
@@ -170,7 +189,9 @@ def saturate(values: Array, overflow: HalfOverflow) -> Array:
 
 
 def pack(value: float, to: DType) -> int:
-    """Return the bits of one value as an unsigned integer."""
+    """Return the bits of one value as an unsigned integer; an integer type takes it modulo its range, all bits kept."""
+    if to.numpy.kind in "iu":
+        return int(value) & ((1 << 8 * to.bytes) - 1) if math.isfinite(value) else 0
     with np.errstate(over="ignore", invalid="ignore"):  # a value beyond the type is what the user asked for
         return int(np.asarray(value, np.float64).astype(to.numpy).view(f"u{to.bytes}"))
 

@@ -355,9 +355,8 @@ class Machine:
             self.spans.clear()
 
     def scalar(self, row: Row) -> Callable[[], Array]:
-        """Return what gives the scalar of a row, in dst's dtype."""
-        assert row.dst is not None
-        kind = row.dst.dtype
+        """Return what gives the scalar of a row, in its dtype."""
+        kind = row.scalar_dtype
         if row.register < 0:
             immediate = unpack(row.scalar_bits, kind)
             return lambda: immediate
@@ -379,8 +378,8 @@ class Machine:
         if row.register < 0:
             return row.scalar_bits
         value = self.registers[row.register]
-        if row.dst is not None and row.dst.dtype.numpy != value.dtype:
-            return pack(float(value), row.dst.dtype)  # C++ converts the argument on the way in
+        if row.op.takes_scalar and row.scalar_dtype.numpy != value.dtype:  # C++ converts the argument on the way in
+            return pack(int(value) if value.dtype.kind in "iu" else float(value), row.scalar_dtype)
         return int(value.view(f"u{value.dtype.itemsize}"))
 
     def _tensor(self, operand: Operand) -> TensorRef:

@@ -36,6 +36,10 @@ FRAMEWORK_TMP = "framework_tmp"
 """Name of the temp that PopStackBuffer hands out: all of UB behind the queues, of which only what is touched counts."""
 
 
+RESERVED_TMP = "reserved_tmp"
+"""Name of the UB at the reserved offset that some library calls use; it is no part of what a kernel occupies."""
+
+
 @dataclass(frozen=True, slots=True)
 class LocalTensor:
     """A typed window into UB, from `offset_bytes` of its allocation to the allocation's end.

@@ -3,7 +3,7 @@
 Nothing is computed here. A kernel is called once per core with that core's handle; what it calls becomes rows. A
 function marked `@tile` is recorded once per key and afterwards logged as a call with GM base addresses. The key is
 everything its rows can depend on: the function, its arguments (tensors by dtype, shape and on-chip address, GM bases
-modulo 512 B), and the recorder's state on entry: mask, events, queues, trace marks.
+modulo 512 B), and the recorder's state on entry: mask, dequantisation scale, events, queues, trace marks.
 """
 
 import functools
@@ -24,7 +24,9 @@ from ascendsim.builder import ProgramBuilder, RecordedTile, RecorderState, SlotT
 from ascendsim.device import Device
 from ascendsim.dtypes import DType, pack
 from ascendsim.errors import AscendSimError, Finding, KernelError, Rejected, Rule
+from ascendsim.isa.compound import CompoundInstructions
 from ascendsim.isa.convert import ConvertInstructions
+from ascendsim.isa.dequant import DequantInstructions
 from ascendsim.isa.instruction import (
     Body,
     Instruction,
@@ -36,6 +38,7 @@ from ascendsim.isa.instruction import (
     Row,
     TensorRef,
 )
+from ascendsim.isa.logic import LogicInstructions
 from ascendsim.isa.micro import VectorFunctions
 from ascendsim.isa.move import MoveInstructions
 from ascendsim.isa.reduce import ReduceInstructions
@@ -43,7 +46,7 @@ from ascendsim.isa.scalar import ScalarInstructions
 from ascendsim.isa.sync import SyncInstructions
 from ascendsim.isa.transpose import TransposeInstructions
 from ascendsim.isa.vector import VectorInstructions
-from ascendsim.memory import FRAMEWORK_TMP, GM_ALIGN_BYTES, GlobalTensor, LocalTensor, Tensor
+from ascendsim.memory import FRAMEWORK_TMP, GM_ALIGN_BYTES, RESERVED_TMP, GlobalTensor, LocalTensor, Tensor
 from ascendsim.program import Program, QueInfo
 from ascendsim.progress import StageProgress
 from ascendsim.terms import Buffer, HardEvent, MaskMode, Pipe, TPosition
@@ -80,8 +83,11 @@ _OWN_MODULES = (
 
 class AiCore(
     VectorInstructions,
+    CompoundInstructions,
+    LogicInstructions,
     ReduceInstructions,
     ConvertInstructions,
+    DequantInstructions,
     MoveInstructions,
     TransposeInstructions,
     ScalarInstructions,
@@ -94,6 +100,7 @@ class AiCore(
         self.device = builder.device
         self.ques: list[TQue | TBuf] = []
         self._mask = MaskState()
+        self._deq_scale: int | None = None
         self._builder = builder
         self._core = core
         self._events: dict[HardEvent, set[int]] = {e: set() for e in HardEvent}
@@ -112,6 +119,17 @@ class AiCore(
         """Mask mode and mask."""
         self.settle()
         return self._mask
+
+    @property
+    def deq_scale(self) -> int | None:
+        """Bits of the half that SetDeqScale set last, None before the first."""
+        self.settle()
+        return self._deq_scale
+
+    @deq_scale.setter
+    def deq_scale(self, bits: int) -> None:
+        self.settle()
+        self._deq_scale = bits
 
     def settle(self) -> None:
         """Take over the state that replayed tiles left. Whatever looks at masks, events, queues or marks calls this."""
@@ -266,7 +284,7 @@ class AiCore(
             row.register = self._register_number(scalar)
         elif isinstance(scalar, Real):
             assert scalar_dtype is not None
-            row.scalar_bits = pack(float(scalar), scalar_dtype)
+            row.scalar_bits = pack(int(scalar) if isinstance(scalar, Integral) else float(scalar), scalar_dtype)
         elif op.takes_scalar and scalar is None:
             raise self.fail(f"{op.api}: the scalar is missing (None)")
         elif op.takes_scalar:
@@ -300,7 +318,7 @@ class AiCore(
         if isinstance(tensor, LocalTensor):
             t = tensor
             ref = TensorRef(t.name, Buffer.UB, t.position.value, t.address_bytes, t.allocation_bytes, que=t.que)
-            if t.name != FRAMEWORK_TMP:
+            if t.name not in (FRAMEWORK_TMP, RESERVED_TMP):
                 self._builder.end_bytes = max(self._builder.end_bytes, t.address_bytes + t.allocation_bytes)
             return ref, t.offset_bytes
         slot, offset_bytes = self._slot(tensor)
@@ -449,10 +467,11 @@ class AiCore(
     def _state(self) -> RecorderState:
         events = tuple((e, tuple(sorted(ids))) for e, ids in self._events.items() if ids)
         ques = tuple(q.state for q in self.ques if isinstance(q, TQue))
-        return (self.mask.mode, self.mask.hi, self.mask.lo, events, ques, tuple(self._steps))
+        mask = self.mask
+        return (mask.mode, mask.hi, mask.lo, self._deq_scale, events, ques, tuple(self._steps))
 
     def _restore(self, state: RecorderState) -> None:
-        self._mask.mode, self._mask.hi, self._mask.lo, events, ques, steps = state
+        self._mask.mode, self._mask.hi, self._mask.lo, self._deq_scale, events, ques, steps = state
         self._events = {e: set() for e in HardEvent} | {e: set(ids) for e, ids in events}
         self._steps = list(steps)
         for que, saved in zip((q for q in self.ques if isinstance(q, TQue)), ques, strict=True):

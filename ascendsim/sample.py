@@ -332,8 +332,7 @@ class _Looker:
 
     def scalar(self, row: Row) -> Callable[[], Array]:
         """Return what gives a zero."""
-        assert row.dst is not None
-        zero = unpack(0, row.dst.dtype)
+        zero = unpack(0, row.scalar_dtype)
         return lambda: zero
 
     def register(self, row: Row) -> Callable[[Array], None]:

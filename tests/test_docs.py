@@ -69,14 +69,14 @@ from ascendsim.terms import TPosition
 
 names = dict(vars(vector))
 exec(sys.stdin.read(), names)
-AiCore.max = names["max"]
+AiCore.abs_sub = names["abs_sub"]
 device = load_device("Ascend910B1")
 dst, a, b = (LocalTensor(n, TPosition.VECCALC, INT32, i * 32, 32) for i, n in enumerate(("dst", "a", "b")))
 ub = Bytes(device.ub_bytes)
 for tensor, values in ((a, range(-3, 5)), (b, [0, 9] * 4)):
     ub.content[tensor.start_bytes : tensor.start_bytes + 32] = np.array(list(values), np.int32).view(np.uint8)
     ub.written[tensor.start_bytes : tensor.start_bytes + 32] = True
-program = record(lambda asc: asc.max(dst, a, b, 8), device, 1, (), ()).program
+program = record(lambda asc: asc.abs_sub(dst, a, b, 8), device, 1, (), ()).program
 assert execute(program, device, (), ub=ub).findings == ()
 print(ub.content[:32].view(np.int32).tolist())
 try:
@@ -93,9 +93,9 @@ def test_the_instruction_of_the_guide_works():
         [sys.executable, "-c", NEW_INSTRUCTION], input=example, capture_output=True, text=True, check=False
     )
     values, cost = done.stdout.splitlines() or [done.stderr, ""]
-    assert values == str([0, 9, 0, 9, 1, 9, 3, 9])
-    assert "has no cost for Max" in cost
-    assert "table vector.Max has nothing" in cost
+    assert values == str([3, 11, 1, 9, 1, 7, 3, 5])
+    assert "has no cost for AbsSub" in cost
+    assert "table vector.AbsSub has nothing" in cost
 
 
 def test_the_vector_add_is_about_20_lines():

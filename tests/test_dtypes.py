@@ -207,6 +207,26 @@ def test_integer_to_half(source, mode):
     assert same_bits(got, [convert(b, source, "half", name_of(mode)) for b in patterns], "half") == []
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("target", ["float", "int32_t", "int64_t"])
+def test_int64_to_others(target, mode):
+    rng = np.random.default_rng(5)
+    lengths = rng.integers(1, 64, 600).tolist()
+    source = [int(rng.integers(1 << (n - 1), 1 << n)) * (-1) ** n & (1 << 64) - 1 for n in lengths]
+    ties = [(1 << 63 - n) + (1 << 39 - n) + d & (1 << 64) - 1 for n in range(1, 12) for d in (-1, 0, 1)]
+    source += [*ties, *((1 << 64) - t for t in ties), 0, 1 << 63, (1 << 63) - 1]
+    want = [convert(b, "int64_t", target, name_of(mode)) for b in source]
+    assert same_bits(converted(source, "int64_t", target, mode), want, target) == []
+
+
+def test_pack_keeps_all_bits_of_an_integer():
+    assert pack(2**63 - 1, dtype("int64_t")) == 2**63 - 1
+    assert pack(-(2**31), dtype("int32_t")) == 2**31
+    assert pack(-1, dtype("uint16_t")) == 65535
+    assert pack(2.75, dtype("int32_t")) == 2
+    assert pack(float("nan"), dtype("int32_t")) == 0
+
+
 def test_cast_keeps_shape():
     x = np.zeros((2, 3, 4), np.float32)
     for target in DTYPES:
@@ -255,7 +275,7 @@ def test_bits_survive_unpack_and_pack(kind):
             assert (
                 number_of(bits, kind.name) == value if decode(bits, kind.name)[1] != "inf" else np.isinf(float(value))
             )
-            assert pack(float(value), kind) == bits
+            assert pack(number_of(bits, kind.name), kind) == bits
 
 
 def test_pack_rounds_to_nearest_even():
@@ -284,7 +304,7 @@ def test_names_aliases_and_objects_find_their_type():
     aliases = {
         "float16": "half", "fp16": "half", "float32": "float", "fp32": "float", "bfloat16": "bfloat16_t",
         "bf16": "bfloat16_t", "int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "uint16": "uint16_t",
-        "int32": "int32_t", "uint32": "uint32_t",
+        "int32": "int32_t", "uint32": "uint32_t", "int64": "int64_t",
     }  # fmt: skip
     assert {a: dtype(a).name for a in aliases} == aliases
 
@@ -299,7 +319,8 @@ def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(InputError) as caught:
         dtype("double")
     assert str(caught.value) == (
-        "unknown dtype 'double'; known: half, bfloat16_t, float, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t"
+        "unknown dtype 'double'; known: half, bfloat16_t, float, int8_t, uint8_t, int16_t, uint16_t, int32_t, "
+        "uint32_t, int64_t"
     )
 
 
@@ -308,7 +329,7 @@ def test_an_array_type_without_a_counterpart_is_named():
         from_numpy(np.dtype(np.float64))
     assert str(caught.value) == (
         "arrays of dtype float64 have no AscendC type; use one of ['half', 'bfloat16_t', 'float', 'int8_t', 'uint8_t', "
-        "'int16_t', 'uint16_t', 'int32_t', 'uint32_t']"
+        "'int16_t', 'uint16_t', 'int32_t', 'uint32_t', 'int64_t']"
     )
 
 

@@ -96,7 +96,7 @@ QUEUES = "a table with one table a queue, such as queues.in_x.num = 2"
             'dtype = "f8"',
             (
                 "tensors.grad.dtype: unknown dtype 'f8'; known: half, bfloat16_t, float, "
-                "int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t"
+                "int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t"
             ),
         ),
         ('device = "Ascend910B1"', "", "give exactly one of device and [platform]"),

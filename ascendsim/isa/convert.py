@@ -4,10 +4,13 @@ from collections.abc import Callable
 from dataclasses import astuple
 from typing import overload
 
+import numpy as np
+
 from ascendsim.device import Device
-from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT8, INT16, INT32, UINT8, DType, cast
+from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT8, INT16, INT32, INT64, UINT8, DType, cast, pack, unpack
 from ascendsim.errors import Finding
 from ascendsim.isa import rules
+from ascendsim.isa.elementwise import contiguous, widest
 from ascendsim.isa.forms import (
     UNARY,
     Call,
@@ -54,15 +57,20 @@ ROUND_MODES: dict[tuple[DType, DType], tuple[RoundMode, ...]] = {
     (HALF, INT32): _FIVE,
     (BFLOAT16, INT32): _FIVE,
     (INT32, INT16): _LOSSLESS,
+    (INT32, INT64): _LOSSLESS,
+    (INT64, INT32): _LOSSLESS,
+    (INT32, HALF): tuple(RoundMode),
+    (INT64, FLOAT): _FIVE,
     (FLOAT, HALF): (*_FIVE, RoundMode.CAST_ODD, RoundMode.CAST_NONE),
     (FLOAT, BFLOAT16): _FIVE,
     (FLOAT, INT16): _FIVE,
     (FLOAT, INT32): _FIVE,
+    (FLOAT, INT64): _FIVE,
     (FLOAT, FLOAT): _FIVE,
 }
 """Allowed (source, destination) pairs of arch 2201 and their rounding modes (asc-devkit docs, Cast page).
 
-Without int4 and int64, which are not simulated, and int32 to half, which needs a scale.
+Without int4, which is not simulated. From int32 to half the rounding mode is ignored.
 """
 
 NARROW_ROUND_MODES: dict[tuple[DType, DType], tuple[RoundMode, ...]] = {
@@ -92,10 +100,20 @@ _SUFFIX = {
 }
 
 
+_ONE = pack(1.0, HALF)
+
+
+def _is_dequantisation(source: DType, to: DType) -> bool:
+    """Whether a conversion multiplies by the scale that SetDeqScale has set."""
+    return (source, to) == (INT32, HALF)
+
+
 def cast_mnemonic(row: Row) -> str:
     """Return the intrinsic's name, for example vconv_f322f16a."""
     assert row.dst is not None
     assert row.src0 is not None
+    if _is_dequantisation(row.src0.dtype, row.dst.dtype):
+        return "vconv_deq"
     mode = RoundMode(row.param("round_mode"))
     return f"vconv_{row.src0.dtype.log_name}2{row.dst.dtype.log_name}{_SUFFIX[mode]}"
 
@@ -128,10 +146,18 @@ class CastCall(Call):
         self.locals(dst=dst, src=src)
         if not isinstance(round_mode, RoundMode):
             raise self.asc.fail(f"Cast: round_mode must be a RoundMode, got {round_mode!r}")
-        wide = max(dst.dtype, src.dtype, key=lambda d: d.bytes)
-        narrowed = (8 * dst.dtype.bytes // wide.bytes, 8 * src.dtype.bytes // wide.bytes)
-        strides = Strides((1, 1, *narrowed), astuple(repeat_params or UnaryRepeatParams()))
-        self.issue(mask, repeat_times, strides, dst, src, more_params=(int(round_mode),), lanes=wide)
+        strides = Strides(contiguous(dst, src), astuple(repeat_params or UnaryRepeatParams()))
+        more = (int(round_mode), self._scale(src.dtype, dst.dtype))
+        self.issue(mask, repeat_times, strides, dst, src, more_params=more, lanes=widest(dst, src))
+
+    def _scale(self, source: DType, to: DType) -> int:
+        """Bits of the half that a dequantisation multiplies by, 0 for any other conversion."""
+        if not _is_dequantisation(source, to):
+            return 0
+        if self.asc.deq_scale is None:
+            self.asc.report(rules.DEQ_SCALE, operand="src0", got="no scale", wanted="a scale", api="Cast")
+            return _ONE
+        return self.asc.deq_scale
 
 
 def _pair_and_mode(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
@@ -154,7 +180,12 @@ def _pair_and_mode(row: Row, tensors: tuple[TensorRef, ...], device: Device, whe
 
 def _conversion(ctx: Context, row: Row) -> Callable[[Array], Array]:
     assert row.dst is not None
+    assert row.src0 is not None
     to, mode = row.dst.dtype, RoundMode(row.param("round_mode"))
+    if _is_dequantisation(row.src0.dtype, to):
+        scale = unpack(row.param("deq_scale"), HALF).astype(np.float64)
+        # 31 bits times 11: exact as a double, so this rounds once.
+        return lambda values: cast(values.astype(np.float64) * scale, to, RoundMode.CAST_RINT, ctx.overflow)
     return lambda values: cast(values, to, mode, ctx.overflow)
 
 
@@ -166,12 +197,14 @@ class ConvertInstructions:
             "cast",
             """dst[i] = src[i] converted, rounded once per round_mode; lanes are counted by the wider type.
 
+            From int32_t to half dst[i] = src[i] * the scale of SetDeqScale, rounded once to nearest even, whatever
+            round_mode says.
             Source: asc-devkit docs, Cast and precision_conversion pages.
             """,
             api="Cast",
             mnemonic="vconv",
             pipe=Pipe.V,
-            params=(*UNARY, "round_mode"),
+            params=(*UNARY, "round_mode", "deq_scale"),
             cost="vector",
             family="Cast",
             execute=run_elementwise(_conversion),

@@ -136,7 +136,7 @@ class Call:
             dst: destination, then up to two sources.
             src0: first source.
             src1: second source.
-            scalar: number or register, in dst's type.
+            scalar: number or register, taken in dst's type, or in that of the operand that the instruction names.
             more_params: what the instruction takes beside repeat and strides.
             lanes: type whose lanes a mask counts, dst's if left out.
         """
@@ -148,7 +148,8 @@ class Call:
             need_int(asc, op.api, "repeat_times", repeat_times)
             apply_mask(asc, op.api, mask, lanes or dst.dtype)
             params = (repeat_times, *strides.mask_form, *more_params)
-        asc.emit(op, dst=dst, src0=src0, src1=src1, params=params, scalar=scalar, scalar_dtype=dst.dtype)
+        like = src0 if op.scalar_role == "src0" and src0 is not None else dst
+        asc.emit(op, dst=dst, src0=src0, src1=src1, params=params, scalar=scalar, scalar_dtype=like.dtype)
         if repeat_times is None:
             end_count(asc)
 
@@ -221,6 +222,8 @@ def declare(
     checks: tuple[Check, ...],
     uses_mask: bool,
     takes_scalar: bool = False,
+    scalar_role: str = "dst",
+    reads_dst: bool = False,
 ) -> Instruction:
     """Enter one instruction into the table."""
     return register_instruction(
@@ -238,6 +241,8 @@ def declare(
             takes_scalar=takes_scalar,
             doc=doc or "",
             name=name,
+            scalar_role=scalar_role,
+            reads_dst=reads_dst,
         )
     )
 
@@ -260,21 +265,20 @@ def touch_elementwise(row: Row) -> tuple[tuple[str, int, int], ...]:
 
 
 Arithmetic = Callable[..., Array]
-"""Sources, 1-D, one lane behind the other, to results of the same length."""
+"""Sources, 1-D, one lane behind the other, to results of the same length; dst comes first where it is a source."""
+Bind = Callable[[Context, Row], Arithmetic]
+"""The arithmetic of a row, with what it takes from the row's parameters or scalar."""
 
 
-def run_elementwise(bind: Callable[[Context, Row], Arithmetic]) -> Execute:
-    """Return the execution of dst = f(sources) over all active lanes, repeat by repeat where operands overlap.
-
-    Args:
-        bind: the arithmetic of a row, with what it takes from the row's parameters or scalar.
-    """
+def run_elementwise(bind: Bind) -> Execute:
+    """Return the execution of dst = f(sources) over all active lanes, repeat by repeat where operands overlap."""
 
     def execute(ctx: Context, row: Row) -> Step:
         dst = row.dst
         assert dst is not None
-        fn = _clamped(ctx, row, bind(ctx, row))
-        if any(_overlaps(ctx, row, dst, role, o) for role, o in row.operands if role != "dst"):
+        fn = bind(ctx, row)
+        again = row.op.reads_dst and elements(row, "dst", dst).meets_itself
+        if again or any(_overlaps(ctx, row, dst, role, o) for role, o in row.operands if role != "dst"):
             return in_turn([_apply(ctx, row, fn, at) for at in _repeat_by_repeat(row)])
         return _apply(ctx, row, fn, partial(elements, row))
 
@@ -284,7 +288,7 @@ def run_elementwise(bind: Callable[[Context, Row], Arithmetic]) -> Execute:
 def _apply(ctx: Context, row: Row, fn: Arithmetic, at: Callable[[str, Operand], Lanes]) -> Step:
     """Read all lanes of the sources, compute, write all lanes of dst."""
     assert row.dst is not None
-    reads = [ctx.reader(o, at(role, o)) for role, o in row.operands if role != "dst"]
+    reads = [ctx.reader(o, at(role, o)) for role, o in row.operands if role != "dst" or row.op.reads_dst]
     write = ctx.writer(row.dst, at("dst", row.dst))
 
     def step() -> None:
@@ -293,14 +297,21 @@ def _apply(ctx: Context, row: Row, fn: Arithmetic, at: Callable[[str, Operand], 
     return step
 
 
-def _clamped(ctx: Context, row: Row, fn: Arithmetic) -> Arithmetic:
+def clamped(bind: Bind) -> Bind:
     """In saturation mode half results and integer results clamp; otherwise integers wrap and halves overflow."""
+
+    def clamping(ctx: Context, row: Row) -> Arithmetic:
+        return _clamped(ctx, row, bind(ctx, row))
+
+    return clamping
+
+
+def _clamped(ctx: Context, row: Row, fn: Arithmetic) -> Arithmetic:
     if ctx.overflow is HalfOverflow.INF_NAN:
         return fn
-    assert row.dst is not None
     assert row.src0 is not None
     kind = row.src0.dtype.numpy
-    if kind.kind not in "iu" or row.dst.dtype.numpy != kind:
+    if kind.kind not in "iu":
         return lambda *values: saturate(fn(*values), ctx.overflow)
     info = np.iinfo(kind)
     return lambda *values: np.clip(fn(*(v.astype(np.int64) for v in values)), info.min, info.max).astype(kind)
@@ -337,6 +348,16 @@ def _repeat_by_repeat(row: Row) -> Iterator[Callable[[str, Operand], Lanes]]:
             return Lanes.at(element_offsets(repeats[pick], lanes[pick], blk, rep, o.dtype.bytes))
 
         yield at
+
+
+def with_scalar(fn: Arithmetic) -> Bind:
+    """Return the arithmetic whose last argument is the row's scalar."""
+
+    def bind(ctx: Context, row: Row) -> Arithmetic:
+        scalar = ctx.scalar(row)
+        return lambda *values: fn(*values, scalar())
+
+    return bind
 
 
 class BinaryCall(Call):
@@ -382,7 +403,7 @@ def binary(api: str, mnemonic: str, allowed: tuple[DType, ...]) -> Callable[[Cal
             params=BINARY,
             cost="vector",
             family=api,
-            execute=run_elementwise(lambda _ctx, _row: fn),
+            execute=run_elementwise(clamped(lambda _ctx, _row: fn)),
             touch=touch_elementwise,
             checks=(
                 rules.dtypes(allowed, "dst", "src0", "src1"),
@@ -435,10 +456,6 @@ def scalar_binary(
     """Declare an instruction of one tensor and one scalar; the decorated function is its arithmetic."""
 
     def make(fn: Callable[..., Array]) -> Form[ScalarCall]:
-        def with_scalar(ctx: Context, row: Row) -> Arithmetic:
-            scalar = ctx.scalar(row)
-            return lambda values: fn(values, scalar())
-
         op = declare(
             fn.__name__,
             fn.__doc__,
@@ -448,7 +465,7 @@ def scalar_binary(
             params=UNARY,
             cost="vector",
             family=api,
-            execute=run_elementwise(with_scalar),
+            execute=run_elementwise(clamped(with_scalar(fn))),
             touch=touch_elementwise,
             checks=(
                 rules.dtypes(allowed, "dst", "src0"),

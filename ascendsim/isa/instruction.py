@@ -190,6 +190,12 @@ class Row:
         present = (("dst", self.dst), ("src0", self.src0), ("src1", self.src1))
         return tuple((role, o) for role, o in present if o is not None)
 
+    @property
+    def scalar_dtype(self) -> DType:
+        """Type of the row's scalar: that of the operand its instruction names."""
+        operand = dict(self.operands)[self.op.scalar_role]
+        return operand.dtype
+
 
 Step = Callable[[], None]
 """One execution of a row."""
@@ -238,7 +244,7 @@ class Context(Protocol):
         """Say that micro-operation `number` of the running row is done."""
 
     def scalar(self, row: Row) -> Callable[[], Array]:
-        """Return what gives the scalar of a row, 0-d: its register's value, or its immediate, in the dst dtype."""
+        """Return what gives the scalar of a row, 0-d: its register's value, or its immediate, in the scalar's dtype."""
 
     def register(self, row: Row) -> Callable[[Array], None]:
         """Return what sets the register that a row names."""
@@ -275,6 +281,10 @@ class Instruction:
     """Whether a number or a Register is an operand."""
     doc: str
     name: str
+    scalar_role: str = "dst"
+    """Operand in whose type the scalar is."""
+    reads_dst: bool = False
+    """Whether dst is a source, too: dst = dst + ..."""
     opcode: int = field(default=-1, compare=False)
 
 
@@ -318,6 +328,13 @@ class Recorder(Protocol):
     @property
     def mask(self) -> MaskState:
         """Mask mode and mask."""
+
+    @property
+    def deq_scale(self) -> int | None:
+        """Bits of the half that SetDeqScale set last, None before the first."""
+
+    @deq_scale.setter
+    def deq_scale(self, bits: int) -> None: ...
 
     def emit(
         self,

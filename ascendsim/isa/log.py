@@ -24,13 +24,17 @@ _TRANSPOSE = "TransDataTo5HD"
 
 def mnemonic(row: Row) -> str:
     """Return the intrinsic's name."""
-    if row.op.name == "trans_data_to5hd":
-        return f"{row.op.mnemonic}_{dtype_text(row)}"
-    return cast_mnemonic(row) if row.op.api == "Cast" else row.op.mnemonic
+    if row.op.api == "Cast":
+        return cast_mnemonic(row)
+    if row.op.api == _TRANSPOSE:
+        return f"{row.op.mnemonic}_{dtype_text(row)}" if row.op.name == "trans_data_to5hd" else row.op.mnemonic
+    if row.op.api == "MulCast" and row.dst is not None and row.src0 is not None:
+        return f"{row.op.mnemonic}_{row.src0.dtype.log_name}2{row.dst.dtype.log_name}"
+    return row.op.mnemonic
 
 
 def dtype_text(row: Row) -> str:
-    """Return the element type as logs write it: "f16<-f32" for conversions, "u32" where only bits move."""
+    """Return the element type as logs write it: "f16<-f32" where types differ, "u32" where only bits move."""
     first = row.dst or row.src0
     if first is None:
         return ""
@@ -40,7 +44,7 @@ def dtype_text(row: Row) -> str:
         return "" if row.dst is None else f"b{first.dtype.bytes * 8}"
     if row.op.api in _BIT_MOVES:
         return f"u{first.dtype.bytes * 8}"
-    if row.op.api == "Cast" and row.src0 is not None:
+    if row.src0 is not None and (row.op.api == "Cast" or row.src0.dtype is not first.dtype):
         return f"{first.dtype.log_name}<-{row.src0.dtype.log_name}"
     return first.dtype.log_name
 

@@ -402,8 +402,12 @@ class DataCopyPadCall(Call):
             asc.report(rules.DTYPE_SAME, operand="dst", got=f"dst {dst.dtype}, src {src.dtype}", api="DataCopyPad")
         p = (params.block_count, params.block_len, params.src_stride, params.dst_stride)
         if isinstance(src, GlobalTensor):
-            q = pad_params
-            pad = (int(q.is_pad), q.left_padding, q.right_padding, pack(q.padding_value, dst.dtype))
+            q, value = pad_params, pad_params.padding_value
+            if dst.dtype.bytes == 8 and value != 0:
+                wanted = "64-bit types pad with 0"
+                asc.report(rules.RANGE_PAD, got=value, wanted=wanted, api="DataCopyPad", what="padding_value")
+                value = 0
+            pad = (int(q.is_pad), q.left_padding, q.right_padding, pack(value, dst.dtype))
             asc.emit(PAD_OPS["in"], dst=dst, src0=src, params=(*p, *pad))
         else:
             asc.emit(PAD_OPS["out"], dst=dst, src0=src, params=p)

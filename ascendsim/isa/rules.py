@@ -7,7 +7,7 @@ conditions follow the catalogue in docs/provenance.md; a rule names its public s
 from collections.abc import Iterable
 
 from ascendsim.device import Device
-from ascendsim.dtypes import BFLOAT16, DType
+from ascendsim.dtypes import BFLOAT16, DType, unpack
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa.instruction import Check, Operand, Row, TensorRef
 from ascendsim.terms import DATABLOCK_BYTES, MAX_REPEAT_TIMES, Buffer, MaskMode
@@ -60,6 +60,12 @@ DTYPE_BF16 = Rule(
     "cast to float, compute, cast back",
     "asc-devkit docs, precision guide",
 )
+DTYPE_PAIR = Rule(
+    "E-DTYPE-OP",
+    "{api} does not support {got}; it takes {wanted}",
+    "cast to one of the pairs first",
+    "asc-devkit docs, the instruction's own page",
+)
 DTYPE_SAME = Rule(
     "E-DTYPE-OP",
     "{api} operands differ in dtype: {got}",
@@ -89,6 +95,18 @@ RANGE_MASK = Rule(
     "{api} mask {got} exceeds the {wanted} lanes of a repeat",
     "use the count form, or more repeats",
     "asc-devkit docs, mask page",
+)
+RANGE_SHIFT = Rule(
+    "E-RANGE-SHIFT",
+    "{api} by {got} bits: out of range {wanted}",
+    "shift by no more bits than the type has",
+    "asc-devkit docs, ShiftLeft and ShiftRight pages",
+)
+ROUND_SHIFT = Rule(
+    "W-SHIFT-ROUND",
+    "ShiftRight round_en has no effect on {got}",
+    "leave round_en out, or use a signed type",
+    "asc-devkit docs, ShiftRight page",
 )
 RANGE_COPY = Rule(
     "E-RANGE-COPY",
@@ -148,6 +166,20 @@ API_PRODUCT = Rule(
     "{api} is no instruction of {got} (arch {arch}): {why}",
     "use an instruction that the device has, or another device",
     "asc-devkit docs, the product tables of the instructions' pages",
+)
+
+
+DEQ_SCALE = Rule(
+    "E-CAST-DEQSCALE",
+    "{api} multiplies by the scale of SetDeqScale, which was never set",
+    "call set_deq_scale before",
+    "asc-devkit docs, SetDeqScale and Cast pages",
+)
+RESERVED_UB = Rule(
+    "E-CAP-UB-RESERVED",
+    "{api} {operand} {tensor} reaches UB address {got}: the library keeps temporaries from {wanted} on",
+    "end allocations below the reserved 8 KiB",
+    "asc-devkit docs, static tensor programming page",
 )
 
 
@@ -296,6 +328,39 @@ def same_dtype(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: 
         return []
     got = ", ".join(f"{role} {o.dtype}" for role, o in row.operands)
     return [DTYPE_SAME.finding(where, operand="dst", got=got, wanted="one dtype", fill={"api": row.op.api})]
+
+
+def dtype_pairs(pairs: tuple[tuple[DType, DType], ...]) -> Check:
+    """Types of dst and of the sources, which have one type, are one of these pairs."""
+
+    def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+        del tensors, device
+        kinds = [o.dtype for _, o in row.operands]
+        narrow = [role for role, o in row.operands if o.dtype is BFLOAT16]
+        if narrow:
+            return [DTYPE_BF16.finding(where, operand=role, got=BFLOAT16, fill={"api": row.op.api}) for role in narrow]
+        if any(kinds == [dst, *[src] * (len(kinds) - 1)] for dst, src in pairs):
+            return []
+        got = f"{', '.join(map(str, kinds[1:]))} -> {kinds[0]}"
+        wanted = ", ".join(f"{src} -> {dst}" for dst, src in pairs)
+        return [DTYPE_PAIR.finding(where, operand="dst", got=got, wanted=wanted, fill={"api": row.op.api})]
+
+    return check
+
+
+def shift_range(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """A shift moves by at most as many bits as the type has, and rounds signed types only; registers are not known."""
+    del tensors, device
+    kind = row.scalar_dtype
+    found = []
+    if row.register < 0:
+        bits = int(unpack(row.scalar_bits, kind))
+        if not 0 <= bits <= 8 * kind.bytes:
+            fill = {"api": row.op.api}
+            found.append(RANGE_SHIFT.finding(where, got=bits, wanted=f"0..{8 * kind.bytes}", fill=fill))
+    if "round_en" in row.op.params and row.param("round_en") and kind.numpy.kind == "u":
+        found.append(ROUND_SHIFT.finding(where, got=kind, wanted="a signed type"))
+    return found
 
 
 def repeat_range(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:

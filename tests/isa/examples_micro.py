@@ -109,13 +109,15 @@ def a_bar_lets_a_load_see_a_store():
     assert result(body, B, 64, (A, up(64))) == [2 * i for i in range(64)]
 
 
-EXAMPLES = (
-    store_leaves_what_the_mask_leaves_out,
-    arithmetic_makes_masked_lanes_zero,
-    sums_are_adjacent_pair_trees,
-    lane_0_goes_everywhere,
-    halves_are_unpacked_and_packed_with_ties_to_even,
-    words_take_turns,
-    an_element_fills_a_datablock,
-    a_bar_lets_a_load_see_a_store,
-)
+EXAMPLES = {
+    "vector_function": (
+        store_leaves_what_the_mask_leaves_out,
+        arithmetic_makes_masked_lanes_zero,
+        sums_are_adjacent_pair_trees,
+        lane_0_goes_everywhere,
+        halves_are_unpacked_and_packed_with_ties_to_even,
+        words_take_turns,
+        an_element_fills_a_datablock,
+        a_bar_lets_a_load_see_a_store,
+    )
+}

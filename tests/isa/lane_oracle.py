@@ -4,6 +4,8 @@ A kernel of vector and move calls runs on it as it runs on the recorder. Nothing
 tensors, as (address, type name), and its parameter structs.
 """
 
+import arithmetic_oracle
+from lane_oracle_arithmetic import ArithmeticLanes
 from number_oracle import SIZE, arithmetic, bits_of, convert, is_nan, tree_sum
 
 FULL = (1 << 64) - 1
@@ -49,7 +51,7 @@ def kind_of(tensor):
     return tensor.dtype.name
 
 
-class LaneOracle:
+class LaneOracle(ArithmeticLanes):
     """The handle a kernel gets."""
 
     def __init__(self, ub, gm, saturate=False):
@@ -198,6 +200,8 @@ class LaneOracle:
 
     def cast(self, dst, src, mode, mask, repeat=None, params=None):
         def fn(a):
+            if (kind_of(src), kind_of(dst)) == ("int32_t", "half"):
+                return arithmetic_oracle.dequantise(a, self.deq_scale, self.saturate)
             return convert(a, kind_of(src), kind_of(dst), mode.name.removeprefix("CAST_"), self.saturate)
 
         self._unary("Cast", fn, dst, src, mask, repeat, params)

@@ -12,7 +12,7 @@ FLOATS = {"half": (5, 10), "bfloat16_t": (8, 7), "float": (8, 23)}
 """(exponent bits, fraction bits)"""
 INTEGERS = {
     "int8_t": (8, True), "uint8_t": (8, False), "int16_t": (16, True),
-    "uint16_t": (16, False), "int32_t": (32, True), "uint32_t": (32, False),
+    "uint16_t": (16, False), "int32_t": (32, True), "uint32_t": (32, False), "int64_t": (64, True),
 }  # fmt: skip
 """(bits, signed)"""
 SIZE = {"half": 2, "bfloat16_t": 2, "float": 4} | {name: bits // 8 for name, (bits, _) in INTEGERS.items()}
@@ -118,7 +118,9 @@ def encode_integer(value, kind, mode):
 
 
 def encode(value, kind, mode="RINT", saturate=False):
-    return encode_integer(value, kind, mode) if kind in INTEGERS else encode_float(value, kind, mode, saturate)
+    if kind in INTEGERS:
+        return encode_integer(value, kind, mode)
+    return encode_float(value, kind, mode, saturate and kind != "float")  # float never saturates
 
 
 def convert(bits, source, target, mode, saturate=False):
@@ -149,7 +151,7 @@ def bits_of(number, kind):
 
 
 def number_of(bits, kind):
-    """A bit pattern as a Python int or float; every type of at most 32 bits fits a double exactly."""
+    """A bit pattern as a Python int or float, exactly."""
     negative, magnitude = decode(bits, kind)
     if kind in INTEGERS:
         return -int(magnitude) if negative else int(magnitude)

@@ -24,20 +24,25 @@ PAGE = {
     ("bfloat16_t", "int32_t"): FIVE,
     ("bfloat16_t", "float"): {"NONE"},
     ("int32_t", "int16_t"): {"NONE"},
+    ("int32_t", "int64_t"): {"NONE"},
+    ("int32_t", "half"): FIVE | {"ODD", "NONE"},
+    ("int64_t", "int32_t"): {"NONE"},
+    ("int64_t", "float"): FIVE,
     ("int32_t", "float"): FIVE | {"NONE"},
     ("float", "int16_t"): FIVE,
     ("float", "half"): FIVE | {"ODD", "NONE"},
     ("float", "bfloat16_t"): FIVE,
     ("float", "int32_t"): FIVE,
+    ("float", "int64_t"): FIVE,
     ("float", "float"): FIVE,
 }
-"""Instructions page, section 5, arch 2201; without int4, int64 (not simulated) and int32 to half (needs a scale)."""
+"""Instructions page, section 5, arch 2201; without int4. Of int32 to half the page says: rounding ignored."""
 
-TYPES = ("half", "bfloat16_t", "float", "int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t", "uint32_t")
+TYPES = ("half", "bfloat16_t", "float", "int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t")
 
 
 def findings(source, target, mode):
-    d, s = local("d", target, 0, 32), local("s", source, 32, 32)
+    d, s = local("d", target, 0, 64), local("s", source, 64, 64)
     recording = record(lambda asc: asc.cast(d, s, RoundMode[f"CAST_{mode}"], 8), DEVICE, 1, (), ())
     return check_program(recording.program, DEVICE)
 
@@ -130,3 +135,35 @@ def test_float_to_int32_as_the_page_works_it_out(mode, want):
 def test_float_to_bfloat16_as_the_page_works_it_out(mode):
     want = 0.5 if mode in ("FLOOR", "TRUNC") else 0.5 + 2**-8
     assert cast("float", "bfloat16_t", mode, np.float32([0.5 + 2**-9 + 2**-11])) == [want]
+
+
+def test_int64_and_int32_convert_exactly_and_clamp():
+    """Boundary-value table 32: int64 to int32 gives 2147483647 and -2147483648 beyond the range."""
+    assert cast("int32_t", "int64_t", "NONE", np.int32([2**31 - 1, -(2**31), -1])) == [2**31 - 1, -(2**31), -1]
+    wide = np.int64([2**31 - 1, -(2**31), 2**31, -(2**31) - 1, 2**63 - 1, -(2**63), 7])
+    top, low = 2**31 - 1, -(2**31)
+    assert cast("int64_t", "int32_t", "NONE", wide) == [top, low, top, low, top, low, 7]
+
+
+@pytest.mark.parametrize(
+    ("mode", "want"),
+    [
+        ("RINT", [2**62 + 2**39, -(2**62) - 2**39, 2**62]),
+        ("FLOOR", [2**62, -(2**62) - 2**39, 2**62]),
+        ("CEIL", [2**62 + 2**39, -(2**62), 2**62 + 2**39]),
+        ("ROUND", [2**62 + 2**39, -(2**62) - 2**39, 2**62 + 2**39]),
+        ("TRUNC", [2**62, -(2**62), 2**62]),
+    ],
+)
+def test_int64_to_float_rounds_once(mode, want):
+    """Floats near 2**62 lie 2**39 apart: one above the middle, its negative, and the middle. A double has only 53 bits,
+    and would see all three as the middle."""
+    middle = 2**62 + 2**38
+    assert cast("int64_t", "float", mode, np.int64([middle + 1, -middle - 1, middle])) == want
+
+
+@pytest.mark.parametrize("mode", sorted(FIVE))
+def test_float_to_int64_clamps(mode):
+    values = np.float32([2**63, -(2**63), np.inf, -np.inf, np.nan, 3e38, -3e38, 2**62, -5])
+    top, low = 2**63 - 1, -(2**63)
+    assert cast("float", "int64_t", mode, values) == [top, low, top, low, 0, top, low, 2**62, -5]

@@ -5,6 +5,7 @@ The table is walked: an instruction without an example fails.
 
 import struct
 
+import examples_arithmetic
 import examples_micro
 import examples_transpose
 import numpy as np
@@ -26,8 +27,11 @@ from ascendsim.memory import Bytes
 from ascendsim.record import record
 from ascendsim.terms import HardEvent, MaskMode, Pipe, RoundMode
 
-EXAMPLES = {name: list(runs) for name, runs in examples_transpose.EXAMPLES.items()}
-EXAMPLES["vector_function"] = list(examples_micro.EXAMPLES)
+EXAMPLES = {
+    name: list(runs)
+    for more in (examples_arithmetic, examples_transpose, examples_micro)
+    for name, runs in more.EXAMPLES.items()
+}
 
 
 def example(*names):

@@ -5,6 +5,7 @@ A case is (rule, kernel that breaks it, its messages, kernels that just keep it)
 
 from dataclasses import dataclass, replace
 
+import cases_arithmetic
 import examples_transpose
 import pytest
 from lane_harness import DEVICE, gm_tensors, local
@@ -13,7 +14,21 @@ from ascendsim.checks import check_program, static
 from ascendsim.checks.static import UNDEFINED
 from ascendsim.device import Device, load_device
 from ascendsim.errors import Rule, Severity
-from ascendsim.isa import convert, forms, move, reduce, rules, scalar, sync, transpose, vector
+from ascendsim.isa import (
+    compound,
+    convert,
+    dequant,
+    elementwise,
+    forms,
+    logic,
+    move,
+    reduce,
+    rules,
+    scalar,
+    sync,
+    transpose,
+    vector,
+)
 from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams
 from ascendsim.isa.move import (
     BrcbRepeatParams,
@@ -77,6 +92,10 @@ case(
     kept=lambda asc, x, y: (asc.muls(F, G, 1, 64), asc.data_copy(F, y, 8)),
     device=load_device("Ascend310P3"),
 )
+
+
+for more in (cases_arithmetic,):
+    CASES.extend(Case(*each) for each in more.CASES)
 
 
 case(
@@ -600,7 +619,13 @@ def test_a_broken_rule_is_found_with_its_words_and_the_boundary_is_not(c):
         assert again == []
 
 
-@pytest.mark.parametrize("module", [rules, convert, sync, static, forms, move, reduce, scalar, transpose, vector])
+@pytest.mark.parametrize(
+    "module",
+    [
+        *(rules, convert, sync, static, forms, move, reduce, scalar, transpose, vector, elementwise, compound, logic),
+        dequant,
+    ],
+)
 def test_every_rule_has_a_case(module):
     declared = {id(r): r for r in vars(module).values() if isinstance(r, Rule)}
     covered = {id(c.rule) for c in CASES}
