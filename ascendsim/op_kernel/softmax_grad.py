@@ -25,6 +25,9 @@ from ascendsim.terms import DataFormat
 
 __all__ = ["SoftMaxShapeInfo", "softmax_grad", "softmax_grad_front"]
 
+GRAD, FRONT = "SoftmaxGrad", "SoftmaxGradFront"
+"""AscendC's names of the two calls; marked steps carry them."""
+
 Sequence = Callable[[AiCore, Call], None]
 """The instructions of a whole call."""
 
@@ -56,8 +59,8 @@ def softmax_grad(
     """
     call = Call(dst, grad, src, dst, tiling, 0, is_front, data_format)
     call = _prepare(asc, call, shared_tmp_buffer, shape_info)
-    with asc.trace("SoftmaxGrad"):
-        _grad_sequence(call)(asc, call)
+    with asc.trace(GRAD):
+        _sequence(asc, GRAD, call)(asc, call)
 
 
 def softmax_grad_front(
@@ -79,19 +82,20 @@ def softmax_grad_front(
     """
     call = Call(dst, grad, src, dst, tiling, 0, True, data_format, is_basic_block)
     call = _prepare(asc, call, shared_tmp_buffer, shape_info)
-    with asc.trace("SoftmaxGradFront"):
-        _front_sequence(call)(asc, call)
+    with asc.trace(FRONT):
+        _sequence(asc, FRONT, call)(asc, call)
 
 
-def _grad_sequence(call: Call) -> Sequence:
-    """The sequence of a SoftmaxGrad call. One for another kind of device is chosen here, by a capability of it."""
-    return softmax_grad_nz if call.data_format is DataFormat.NZ else softmax_grad_nd
+def _sequence(asc: AiCore, api: str, call: Call) -> Sequence:
+    """The instructions of a call. Every kind of device is chosen here, by a capability: asc.device.has(...).
 
-
-def _front_sequence(call: Call) -> Sequence:
-    """The sequence of a SoftmaxGradFront call, chosen as `_grad_sequence` does."""
+    So far there is one kind, whose vector instructions work on UB.
+    """
+    del asc
     if call.data_format is DataFormat.NZ:
         return softmax_grad_nz
+    if api == GRAD:
+        return softmax_grad_nd
     return softmax_grad_front_basic_block if call.is_basic_block else softmax_grad_front_nd
 
 
