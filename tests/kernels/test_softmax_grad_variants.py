@@ -12,6 +12,7 @@ import ascendsim as asc
 from ascendsim.device import load_device
 from ascendsim.dtypes import FLOAT, HALF, UINT8
 from ascendsim.errors import Rejected
+from ascendsim.machine import schedule
 from ascendsim.memory import LocalTensor
 from ascendsim.op_host.softmax import (
     get_soft_max_grad_max_tmp_size,
@@ -202,6 +203,7 @@ def test_a_run_in_nz_is_shown_and_kept():
     transposed = [r for t in result.program.templates for r in t.rows if r.op.name == "trans_data_to5hd"]
     assert [r.pipe for r in transposed] == [Pipe.V]
     assert result.scenario["data_format"] == "NZ"
+    assert len(schedule(result.program, result.device, "both")) == len(result.program)
 
 
 # ---- what surprises is found ------------------------------------------------------------------------------------
