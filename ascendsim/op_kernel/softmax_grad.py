@@ -31,6 +31,9 @@ from ascendsim.terms import DataFormat
 
 __all__ = ["SoftMaxShapeInfo", "softmax_grad", "softmax_grad_front"]
 
+GRAD, FRONT = "SoftmaxGrad", "SoftmaxGradFront"
+"""AscendC's names of the two calls; marked steps carry them."""
+
 Sequence = Callable[[AiCore, Call], None]
 """The instructions of a whole call."""
 
@@ -62,8 +65,8 @@ def softmax_grad(
     """
     call = Call(dst, grad, src, dst, tiling, 0, 0, is_front, data_format)
     call = _prepare(asc, call, shared_tmp_buffer, shape_info)
-    with asc.trace("SoftmaxGrad"):
-        _grad_sequence(asc, call)(asc, call)
+    with asc.trace(GRAD):
+        _sequence(asc, GRAD, call)(asc, call)
 
 
 def softmax_grad_front(
@@ -85,24 +88,21 @@ def softmax_grad_front(
     """
     call = Call(dst, grad, src, dst, tiling, 0, 0, True, data_format, is_basic_block)
     call = _prepare(asc, call, shared_tmp_buffer, shape_info)
-    with asc.trace("SoftmaxGradFront"):
-        _front_sequence(asc, call)(asc, call)
+    with asc.trace(FRONT):
+        _sequence(asc, FRONT, call)(asc, call)
 
 
-def _grad_sequence(asc: AiCore, call: Call) -> Sequence:
-    """The sequence of a SoftmaxGrad call, chosen by the device's kind of vector unit."""
+def _sequence(asc: AiCore, api: str, call: Call) -> Sequence:
+    """The instructions of a call, chosen by the kind of vector unit: one on memory, on registers, or with functions."""
     is_nz = call.data_format is DataFormat.NZ
     if asc.device.has("vector_function"):
         return softmax_grad_vector_function_nz if is_nz else softmax_grad_vector_function
     if asc.device.has("register_vector"):
         return softmax_grad_register
-    return softmax_grad_nz if is_nz else softmax_grad_nd
-
-
-def _front_sequence(asc: AiCore, call: Call) -> Sequence:
-    """The sequence of a SoftmaxGradFront call, chosen likewise; only units that work on memory have basic blocks."""
-    if asc.device.has("vector_function") or asc.device.has("register_vector") or call.data_format is DataFormat.NZ:
-        return _grad_sequence(asc, call)
+    if is_nz:
+        return softmax_grad_nz
+    if api == GRAD:
+        return softmax_grad_nd
     return softmax_grad_front_basic_block if call.is_basic_block else softmax_grad_front_nd
 
 

@@ -85,8 +85,8 @@ case(
         asc.data_copy_pad(y, F, DataCopyExtParams(1, 8)),
     ),
     f"Copy is no instruction of Ascend310P3 (arch 2002): {_NONE.format('Copy')}",
-    "Brcb is no instruction of Ascend310P3 (arch 2002): no such intrinsic on arch 2002; the library emulates Brcb with "
-    "the reserved 8 KiB, which is not simulated",
+    "Brcb is no instruction of Ascend310P3 (arch 2002): no vbrcb in the intrinsic list of the platform files; the "
+    "library emulates Brcb with the reserved 8 KiB, which is not simulated",
     f"DataCopyPad is no instruction of Ascend310P3 (arch 2002): {_NONE.format('DataCopyPad')}",
     f"DataCopyPad is no instruction of Ascend310P3 (arch 2002): {_NONE.format('DataCopyPad')}",
     kept=lambda asc, x, y: (asc.muls(F, G, 1, 64), asc.data_copy(F, y, 8)),

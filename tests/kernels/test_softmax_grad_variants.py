@@ -1,5 +1,7 @@
 """NZ, basic block and arch 2002 against the closed form, and what surprises in them is found."""
 
+import json
+
 import closed_form
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import ascendsim as asc
 from ascendsim.device import load_device
 from ascendsim.dtypes import FLOAT, HALF, UINT8
 from ascendsim.errors import Rejected
+from ascendsim.machine import schedule
 from ascendsim.memory import LocalTensor
 from ascendsim.op_host.softmax import (
     get_soft_max_grad_max_tmp_size,
@@ -17,8 +20,11 @@ from ascendsim.op_host.softmax import (
     soft_max_grad_tiling_func,
 )
 from ascendsim.op_kernel import SoftMaxShapeInfo, softmax_grad, softmax_grad_front
+from ascendsim.program import from_arrays, to_arrays
 from ascendsim.record import record
-from ascendsim.terms import DataFormat, TPosition
+from ascendsim.report import markdown
+from ascendsim.terms import DataFormat, Pipe, TPosition
+from ascendsim.trace import trace_json
 
 SOCS = {"Ascend910B1": 2201, "Ascend310P3": 2002}
 
@@ -182,6 +188,22 @@ def test_marked_steps_follow_the_page():
             wanted += {"ND": ["broadcast to k"], "NZ": [], "basic": []}[name]
             wanted += [] if name == "basic" else ["sub", "mul by src"]
             assert steps == [*wanted, "cast out"], (soc, name)
+
+
+def test_a_run_in_nz_is_shown_and_kept():
+    """Trace, report and run folder know the transpose, whose operands are in registers."""
+    grad, src = (closed_form.to_nz(a) for a in _data(16, 64, np.float32, 2))
+    result = asc.softmax_grad(grad, src, data_format="NZ")
+    events = json.loads(trace_json(result))["traceEvents"]
+    assert sum(e["name"] == "SCATTER_VNCHWCONV_B32" for e in events) == 1
+    assert sum(e["name"] == "SET_VA_REG_SB" for e in events) == 4
+    assert "SoftmaxGrad/broadcast" in markdown(result)
+    arrays = to_arrays(result.program)
+    assert from_arrays(arrays).digest == result.program.digest
+    transposed = [r for t in result.program.templates for r in t.rows if r.op.name == "trans_data_to5hd"]
+    assert [r.pipe for r in transposed] == [Pipe.V]
+    assert result.scenario["data_format"] == "NZ"
+    assert len(schedule(result.program, result.device, "both")) == len(result.program)
 
 
 # ---- what surprises is found ------------------------------------------------------------------------------------
