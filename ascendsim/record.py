@@ -24,7 +24,10 @@ from ascendsim.builder import ProgramBuilder, RecordedTile, RecorderState, SlotT
 from ascendsim.device import Device
 from ascendsim.dtypes import DType, pack
 from ascendsim.errors import AscendSimError, Finding, KernelError, Rejected, Rule
+from ascendsim.isa.compare import CompareInstructions
 from ascendsim.isa.convert import ConvertInstructions
+from ascendsim.isa.extreme import ExtremeInstructions
+from ascendsim.isa.gather import GatherInstructions
 from ascendsim.isa.instruction import (
     Instruction,
     MaskState,
@@ -39,6 +42,7 @@ from ascendsim.isa.move import MoveInstructions
 from ascendsim.isa.reduce import ReduceInstructions
 from ascendsim.isa.scalar import ScalarInstructions
 from ascendsim.isa.sync import SyncInstructions
+from ascendsim.isa.tensor_reduce import TensorReduceInstructions
 from ascendsim.isa.vector import VectorInstructions
 from ascendsim.memory import FRAMEWORK_TMP, GM_ALIGN_BYTES, GlobalTensor, LocalTensor, Tensor
 from ascendsim.program import Program, QueInfo
@@ -76,6 +80,10 @@ class AiCore(
     MoveInstructions,
     ScalarInstructions,
     SyncInstructions,
+    ExtremeInstructions,
+    TensorReduceInstructions,
+    CompareInstructions,
+    GatherInstructions,
 ):
     """One vector core's handle, the `asc` that a kernel takes first. It stands where `AscendC::` stands in C++."""
 

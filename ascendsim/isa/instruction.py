@@ -7,11 +7,11 @@ from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
-from ascendsim.device import Device
+from ascendsim.device import Device, VectorCost
 from ascendsim.dtypes import DType
 from ascendsim.errors import Finding, Rule
 from ascendsim.memory import GlobalTensor, Lanes, LocalTensor, Tensor
-from ascendsim.terms import FULL_MASK, Buffer, HalfOverflow, MaskMode, Pipe
+from ascendsim.terms import FULL_MASK, Buffer, HalfOverflow, HardEvent, MaskMode, Pipe
 
 Array = NDArray[Any]
 
@@ -116,9 +116,22 @@ class Row:
         present = (("dst", self.dst), ("src0", self.src0), ("src1", self.src1))
         return tuple((role, o) for role, o in present if o is not None)
 
+    @property
+    def scalar_dtype(self) -> DType:
+        """Type of the row's scalar: that of the operand its instruction names."""
+        operand = dict(self.operands)[self.op.scalar_role]
+        return operand.dtype
+
 
 Step = Callable[[], None]
 """One execution of a row."""
+
+
+@dataclass(slots=True)
+class CompareMask:
+    """The compare-mask register of a core: bits that Select looks at, as bytes, the lowest bit first."""
+
+    content: Array
 
 
 class Context(Protocol):
@@ -150,8 +163,24 @@ class Context(Protocol):
     def disowner(self, dst: Operand, at: Lanes) -> Step:
         """Return what counts bytes as never written (`at` in bytes), whatever they hold."""
 
+    def picker(self, operand: Operand, length_bytes: int, unit_bytes: int) -> Callable[[Array], Array]:
+        """Return what gives the elements of `unit_bytes` at each of the byte offsets that only the run knows.
+
+        An offset outside the operand's first `length_bytes`, or no multiple of the unit, is found and reads 0.
+        """
+
+    def placer(self, operand: Operand, length_bytes: int) -> Callable[[Array], None]:
+        """Return what writes as many elements from the operand's start on as there are values.
+
+        Values that do not fit into `length_bytes` are found and dropped.
+        """
+
+    @property
+    def compare_mask(self) -> CompareMask:
+        """The core's compare-mask register."""
+
     def scalar(self, row: Row) -> Callable[[], Array]:
-        """Return what gives the scalar of a row, 0-d: its register's value, or its immediate, in the dst dtype."""
+        """Return what gives the scalar of a row, 0-d: its register's value, or its immediate, in the scalar's dtype."""
 
     def register(self, row: Row) -> Callable[[Array], None]:
         """Return what sets the register that a row names."""
@@ -188,6 +217,12 @@ class Instruction:
     """Whether a number or a Register is an operand."""
     doc: str
     name: str
+    scalar_role: str = "dst"
+    """Operand in whose type the scalar is."""
+    lane_roles: tuple[str, ...] = ("dst", "src0", "src1")
+    """Operands whose widest element says how many lanes a repeat has."""
+    own_cost: VectorCost | None = None
+    """Coefficients that the declaration brings along; the device's table of the family holds without."""
     opcode: int = field(default=-1, compare=False)
 
 
@@ -253,6 +288,9 @@ class Recorder(Protocol):
 
     def new_register(self, dtype: DType) -> Register:
         """Return the next scalar register of the template being recorded."""
+
+    def fetch_event_id(self, event: HardEvent) -> int:
+        """Show the lowest free event id of a flag pair without taking it (FetchEventID)."""
 
     def fail(self, message: str) -> "Exception":
         """Return a KernelError with this message and the kernel line in front."""

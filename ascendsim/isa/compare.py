@@ -1,0 +1,607 @@
+"""Compare, Compares and Select: bits from elements, and elements by bits.
+
+A bit stands for an element, eight in a byte, the lowest first. Compare takes whole repeats and knows no mask on arch
+2201. A comparison with a NaN is false, NE is true (IEEE 754; the documents are silent).
+"""
+
+from collections.abc import Callable
+from dataclasses import astuple
+from typing import overload
+
+import numpy as np
+
+from ascendsim.device import Device
+from ascendsim.dtypes import FLOAT, HALF, INT8, INT32, UINT8, UINT16, UINT32, DType
+from ascendsim.errors import Finding, Rule
+from ascendsim.isa import rules
+from ascendsim.isa.forms import (
+    BINARY,
+    UNARY,
+    BinaryRepeatParams,
+    Call,
+    Form,
+    Mask,
+    UnaryRepeatParams,
+    apply_mask,
+    begin_count,
+    declare,
+    elements,
+    end_count,
+    lanes_of,
+    meet,
+)
+from ascendsim.isa.instruction import (
+    Array,
+    Context,
+    Instruction,
+    Operand,
+    Recorder,
+    Register,
+    Row,
+    Step,
+    TensorRef,
+    in_turn,
+    need_int,
+)
+from ascendsim.isa.lanes import byte_range, element_offsets, lane_grid, repeats_of
+from ascendsim.isa.sync import BarrierCall, SyncInstructions
+from ascendsim.memory import Lanes, LocalTensor
+from ascendsim.terms import FULL_MASK, CmpMode, MaskMode, Pipe, SelMode, ceil_div
+
+ALIGN_COMPARE = Rule(
+    "E-ALIGN-COMPARE",
+    "{api} count {got}: the last {past} elements fill no repeat of {wanted} and are not compared",
+    "pad the count to whole repeats of 256 B",
+    "asc-devkit docs, Compare page",
+)
+MASK_IGNORED = Rule(
+    "W-MASK-MODE",
+    "mask state has no effect on {api}: it compares whole repeats, got {got}",
+    "pass a full mask in normal mode; call set_mask_norm",
+    "asc-devkit docs, Compare page and mask summary",
+)
+COMPARE_TYPE = Rule(
+    "E-DTYPE-OP",
+    "{api} {got} does not support {operand} of int32_t; it takes half, float, or int32_t with EQ",
+    "cast to float first",
+    "asc-devkit docs, Compare page",
+)
+SELECT_MASK = Rule(
+    "E-SELMASK",
+    "Select {operand} {tensor}: the selection mask has {got} bits, {wanted} are needed",
+    "one bit for each element, whole repeats",
+    "asc-devkit docs, Select page",
+)
+RESERVED = Rule(
+    "E-CAP-UB-RESERVED",
+    "Select {operand} {tensor} reaches UB address {got}: Select keeps the address of its mask at {wanted}",
+    "end allocations below the reserved 8 KiB",
+    "asc-devkit docs, Select page",
+)
+MOST_COMPARED = 252
+"""Repeats of one Compare of the count form: a multiple of 4, so that results of halves and floats stay aligned."""
+
+FLOATS = (HALF, FLOAT)
+BITS = (INT8, UINT8)
+RESERVED_BYTES = 128
+"""What Select writes of the reserved area: an address, spread by a Duplicate of 32 elements."""
+
+RELATIONS: dict[CmpMode, Callable[[Array, Array], Array]] = {
+    CmpMode.LT: np.less,
+    CmpMode.GT: np.greater,
+    CmpMode.EQ: np.equal,
+    CmpMode.LE: np.less_equal,
+    CmpMode.GE: np.greater_equal,
+    CmpMode.NE: np.not_equal,
+}
+
+
+# ---- Compare ----------------------------------------------------------------------------------------------------
+
+
+def _grid(row: Row, dtype: DType) -> tuple[Array, Array]:
+    """Repeat and lane numbers of whole repeats, masks set aside."""
+    repeat, lanes = max(0, row.param("repeat")), dtype.per_repeat
+    return np.repeat(np.arange(repeat), lanes), np.tile(np.arange(lanes), repeat)
+
+
+def _source_at(row: Row, role: str, operand: Operand) -> Lanes:
+    repeats, lanes = _grid(row, operand.dtype)
+    blk, rep = row.param(f"{role}_blk_stride"), row.param(f"{role}_rep_stride")
+    return Lanes.at(element_offsets(repeats, lanes, blk, rep, operand.dtype.bytes))
+
+
+def _result_bytes(row: Row) -> int:
+    """Bytes of all result bits, which lie one repeat behind the other."""
+    assert row.src0 is not None
+    return max(0, row.param("repeat")) * row.src0.dtype.per_repeat // 8
+
+
+def _touch_compare(row: Row) -> tuple[tuple[str, int, int], ...]:
+    sources = [(role, o) for role, o in row.operands if role != "dst"]
+    read = tuple((role, *byte_range(_source_at(row, role, o), o.dtype.bytes)) for role, o in sources)
+    return (("dst", 0, _result_bytes(row)), *read)
+
+
+def _run_compare(ctx: Context, row: Row) -> Step:
+    """All sources are read before a bit is written."""
+    assert row.dst is not None
+    reads = [ctx.reader(o, _source_at(row, role, o)) for role, o in row.operands if role != "dst"]
+    scalar = ctx.scalar(row) if row.op.takes_scalar else None
+    write, relation = ctx.writer(row.dst, Lanes.run(_result_bytes(row))), RELATIONS[CmpMode(row.param("cmp_mode"))]
+    kind = row.dst.dtype.numpy
+
+    def step() -> None:
+        values = [read() for read in reads]
+        other = values[1] if scalar is None else scalar()
+        write(np.packbits(relation(values[0], other), bitorder="little").view(kind))
+
+    return step
+
+
+def _compare_types(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """Integers are compared for equality only."""
+    del tensors, device
+    mode = CmpMode(row.param("cmp_mode"))
+    if mode is CmpMode.EQ or row.src0 is None or row.src0.dtype is not INT32:
+        return []
+    return [COMPARE_TYPE.finding(where, operand="src0", got=mode.name, wanted="EQ", fill={"api": row.op.api})]
+
+
+def _same_sources(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """Both sources have one dtype."""
+    del tensors, device
+    if row.src0 is None or row.src1 is None or row.src0.dtype is row.src1.dtype:
+        return []
+    got = f"src0 {row.src0.dtype}, src1 {row.src1.dtype}"
+    return [rules.DTYPE_SAME.finding(where, operand="src1", got=got, wanted="one dtype", fill={"api": row.op.api})]
+
+
+def _compare_op(name: str, api: str, mnemonic: str, params: tuple[str, ...], doc: str) -> Instruction:
+    sources = ("src0", "src1") if "src1_blk_stride" in params else ("src0",)
+    return declare(
+        name,
+        doc,
+        api=api,
+        mnemonic=mnemonic,
+        pipe=Pipe.V,
+        params=(*params, "cmp_mode"),
+        cost="vector",
+        family=api,
+        execute=_run_compare,
+        touch=_touch_compare,
+        checks=(
+            rules.dtypes(BITS, "dst"),
+            rules.dtypes((HALF, FLOAT, INT32), *sources),
+            _same_sources,
+            _compare_types,
+            rules.aligned("dst", *sources),
+            rules.repeat_range,
+            rules.strides(255, 255) if len(sources) == 2 else rules.strides(65535, 255),
+            rules.in_bounds,
+        ),
+        uses_mask=False,
+        takes_scalar=len(sources) == 1,
+        scalar_role="src0",
+        lane_roles=sources,
+    )
+
+
+def _record_compare(
+    call: Call,
+    mode: CmpMode,
+    dst: LocalTensor,
+    src0: LocalTensor,
+    src1: LocalTensor | None,
+    scalar: float | Register | None,
+    how: tuple[Mask, int | None, tuple[int, ...]],
+) -> None:
+    """Record the count form as whole repeats, at most 252 at once; or the mask form, whose mask has no effect.
+
+    Args:
+        call: the call.
+        mode: the relation.
+        dst: bits.
+        src0: left side.
+        src1: right side, None for a scalar.
+        scalar: right side otherwise.
+        how: mask or count, repeat_times or None, strides.
+    """
+    asc, api, lanes = call.asc, call.op.api, src0.dtype.per_repeat
+    mask, repeat_times, strides = how
+    if repeat_times is not None:
+        need_int(asc, api, "repeat_times", repeat_times)
+        _ignore_mask(asc, api, mask, src0.dtype)
+        parts = [(0, repeat_times)]
+    else:
+        need_int(asc, api, "count", mask)
+        count = int(mask)  # type: ignore[arg-type]
+        if count % lanes:
+            asc.report(ALIGN_COMPARE, operand="count", got=count, wanted=lanes, api=api, past=count % lanes)
+        whole = count // lanes
+        parts = [(at, min(MOST_COMPARED, whole - at)) for at in range(0, whole, MOST_COMPARED)] or [(0, 0)]
+    for first, repeat in parts:
+        asc.emit(
+            call.op,
+            dst=dst[first * lanes // 8],
+            src0=src0[first * lanes],
+            src1=None if src1 is None else src1[first * lanes],
+            params=(repeat, *strides, int(mode)),
+            scalar=scalar,
+            scalar_dtype=src0.dtype,
+        )
+
+
+def _ignore_mask(asc: Recorder, api: str, mask: Mask, dtype: DType) -> None:
+    """Set the mask as the call does, and say that it has no effect unless it selects everything."""
+    apply_mask(asc, api, mask, dtype)
+    full = FULL_MASK if dtype.per_repeat > 64 else 0
+    is_full = asc.mask.lo == FULL_MASK and asc.mask.hi & full == full
+    if asc.mask.mode is MaskMode.COUNTER or not is_full:
+        got = "counter mode" if asc.mask.mode is MaskMode.COUNTER else "a mask that leaves lanes out"
+        asc.report(MASK_IGNORED, operand="mask", got=got, wanted="a full mask", api=api)
+
+
+class CompareCall(Call):
+    """dst, src0, src1, cmp_mode; then count, or mask, repeat_times and strides."""
+
+    @overload
+    def __call__(
+        self, dst: LocalTensor, src0: LocalTensor, src1: LocalTensor, cmp_mode: CmpMode, count: int, /
+    ) -> None: ...
+    @overload
+    def __call__(
+        self,
+        dst: LocalTensor,
+        src0: LocalTensor,
+        src1: LocalTensor,
+        cmp_mode: CmpMode,
+        mask: Mask,
+        repeat_times: int,
+        repeat_params: BinaryRepeatParams = ...,
+    ) -> None: ...
+    def __call__(
+        self,
+        dst: LocalTensor,
+        src0: LocalTensor,
+        src1: LocalTensor,
+        cmp_mode: CmpMode,
+        mask: Mask,
+        repeat_times: int | None = None,
+        repeat_params: BinaryRepeatParams | None = None,
+    ) -> None:
+        """Record the call."""
+        self.locals(dst=dst, src0=src0, src1=src1)
+        how = (mask, repeat_times, astuple(repeat_params or BinaryRepeatParams()))
+        _record_compare(self, cmp_mode, dst, src0, src1, None, how)
+
+
+class ComparesCall(Call):
+    """dst, src, scalar, cmp_mode; then count, or mask, repeat_times and strides."""
+
+    @overload
+    def __call__(
+        self, dst: LocalTensor, src: LocalTensor, scalar: float | Register, cmp_mode: CmpMode, count: int, /
+    ) -> None: ...
+    @overload
+    def __call__(
+        self,
+        dst: LocalTensor,
+        src: LocalTensor,
+        scalar: float | Register,
+        cmp_mode: CmpMode,
+        mask: Mask,
+        repeat_times: int,
+        repeat_params: UnaryRepeatParams = ...,
+    ) -> None: ...
+    def __call__(
+        self,
+        dst: LocalTensor,
+        src: LocalTensor,
+        scalar: float | Register,
+        cmp_mode: CmpMode,
+        mask: Mask,
+        repeat_times: int | None = None,
+        repeat_params: UnaryRepeatParams | None = None,
+    ) -> None:
+        """Record the call."""
+        self.locals(dst=dst, src=src)
+        how = (mask, repeat_times, astuple(repeat_params or UnaryRepeatParams()))
+        _record_compare(self, cmp_mode, dst, src, None, scalar, how)
+
+
+# ---- Select -----------------------------------------------------------------------------------------------------
+
+
+def _chosen(content: Array, wanted: int) -> Array:
+    """The first `wanted` bits; bits that nobody gave are 0."""
+    bits = np.zeros(wanted, np.bool_)
+    given = np.unpackbits(content.view(np.uint8), bitorder="little")[:wanted]
+    bits[: given.size] = given
+    return bits
+
+
+def _mask_bits(row: Row) -> int:
+    """Bits of the selection mask that a Select uses: one repeat's in mode 0, else those of all its repeats."""
+    assert row.dst is not None
+    lanes = row.dst.dtype.per_repeat
+    if "sel_mode" in row.op.params and row.param("sel_mode") == SelMode.VSEL_CMPMASK_SPR:
+        return lanes
+    return repeats_of(row, lanes) * lanes
+
+
+def _run_set_cmpmask(ctx: Context, row: Row) -> Step | None:
+    assert row.src0 is not None
+    if not row.param("mask_bytes"):
+        return None
+    read = ctx.reader(row.src0, Lanes.run(row.param("mask_bytes") // row.src0.dtype.bytes))
+
+    def step() -> None:
+        ctx.compare_mask.content = read().copy().view(np.uint8)
+
+    return step
+
+
+def _touch_set_cmpmask(row: Row) -> tuple[tuple[str, int, int], ...]:
+    return (("src0", 0, row.param("mask_bytes")),)
+
+
+def _enough_bits(role: str, needed: Callable[[Row], int]) -> Callable[..., list[Finding]]:
+    """The selection mask holds a bit for each element."""
+
+    def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+        del device
+        operand = dict(row.operands)[role]
+        tensor = rules.tensor_of(operand, tensors)
+        bits = 8 * (tensor.tensor_bytes - operand.offset_bytes)
+        if bits >= needed(row):
+            return []
+        fill = {"tensor": tensor.name}
+        return [SELECT_MASK.finding(where, operand="sel_mask", got=bits, wanted=needed(row), fill=fill)]
+
+    return check
+
+
+def _reserved_free(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """No operand lies where modes 1 and 2 keep the mask's address or the scalar."""
+    first = device.ub.reserved_offset_bytes.value
+    if "sel_mode" in row.op.params and row.param("sel_mode") == SelMode.VSEL_CMPMASK_SPR:
+        return []
+    found = []
+    operands = dict(row.operands)
+    for role, start, end in row.op.touch(row):
+        tensor = rules.tensor_of(operands[role], tensors)
+        at = tensor.address_bytes + operands[role].offset_bytes
+        if at + start < first + RESERVED_BYTES and first < at + end:
+            fill = {"tensor": tensor.name}
+            got = f"0x{at + end - 1:x}"
+            found.append(RESERVED.finding(where, operand=role, got=got, wanted=f"0x{first:x}", fill=fill))
+    return found
+
+
+SET_CMPMASK = declare(
+    "set_cmpmask",
+    """Put what Select needs into the compare-mask register: its bits, or where they or its scalar lie.
+
+    For modes 1 and 2 the library first spreads an address or the scalar over reserved UB by a Duplicate and a barrier;
+    that is part of this row's time. Here the register takes the bits themselves in modes 0 and 2.
+
+    Source: asc-devkit docs, Select and SetCmpMask pages.
+    """,
+    api="Select",
+    mnemonic="set_cmpmask",
+    pipe=Pipe.V,
+    params=("repeat", "sel_mode", "mask_bytes"),
+    cost="vector",
+    family="SetCmpMask",
+    execute=_run_set_cmpmask,
+    touch=_touch_set_cmpmask,
+    checks=(
+        rules.dtypes((UINT8, UINT16, UINT32), "src0"),
+        rules.aligned("src0"),
+        _enough_bits("src0", lambda row: 8 * row.param("mask_bytes")),
+    ),
+    uses_mask=False,
+)
+
+
+def _run_select(ctx: Context, row: Row) -> Step:
+    """All lanes at once, or repeat by repeat where dst lies on what is read: a repeat is read whole, then written."""
+    dst = row.dst
+    assert dst is not None
+    repeats, lanes = lane_grid(row, lanes_of(row))
+    touched = {role: (first, end) for role, first, end in row.op.touch(row)}
+    if not any(meet(ctx, dst, touched["dst"], o, touched[role]) for role, o in row.operands if role != "dst"):
+        return _select(ctx, row, repeats, lanes)
+    return in_turn([_select(ctx, row, repeats[repeats == r], lanes[repeats == r]) for r in np.unique(repeats)])
+
+
+def _select(ctx: Context, row: Row, repeats: Array, lanes: Array) -> Step:
+    """Read the sources of these lanes and the bits, and write what the bits choose."""
+    dst, src0, src1 = row.dst, row.src0, row.src1
+    assert dst is not None
+    assert src0 is not None
+    assert src1 is not None
+
+    def at(role: str, operand: Operand) -> Lanes:
+        strides = row.param(f"{role}_blk_stride"), row.param(f"{role}_rep_stride")
+        return Lanes.at(element_offsets(repeats, lanes, *strides, operand.dtype.bytes))
+
+    wanted, per_repeat = _mask_bits(row), dst.dtype.per_repeat
+    bit = lanes if wanted == per_repeat else repeats * per_repeat + lanes
+    read, write = ctx.reader(src0, at("src0", src0)), ctx.writer(dst, at("dst", dst))
+    if row.op.takes_scalar:
+        other, bits = ctx.scalar(row), ctx.reader(src1, Lanes.run(wanted // 8 // src1.dtype.bytes))
+    else:
+        held = ctx.compare_mask
+        other, bits = ctx.reader(src1, at("src1", src1)), lambda: held.content
+    return lambda: write(np.where(_chosen(bits().copy(), wanted)[bit], read(), other()))
+
+
+def _touch_select(row: Row) -> tuple[tuple[str, int, int], ...]:
+    return tuple((role, *byte_range(elements(row, role, o), o.dtype.bytes)) for role, o in row.operands)
+
+
+SELECT = declare(
+    "select",
+    """dst[i] = src0[i] where the bit of element i is 1, else src1[i]; half, float; masked lanes stay.
+
+    The bits are those of the compare-mask register: the same in every repeat (mode 0), or one after another (mode 2).
+
+    Source: asc-devkit docs, Select page.
+    """,
+    api="Select",
+    mnemonic="vsel",
+    pipe=Pipe.V,
+    params=(*BINARY, "sel_mode"),
+    cost="vector",
+    family="Select",
+    execute=_run_select,
+    touch=_touch_select,
+    checks=(
+        rules.dtypes(FLOATS, "dst", "src0", "src1"),
+        rules.same_dtype,
+        rules.aligned("dst", "src0", "src1"),
+        rules.repeat_range,
+        rules.strides(255, 255),
+        _reserved_free,
+        rules.in_bounds,
+    ),
+    uses_mask=True,
+)
+
+
+def _touch_select_scalar(row: Row) -> tuple[tuple[str, int, int], ...]:
+    assert row.dst is not None
+    assert row.src0 is not None
+    sides = (("dst", row.dst), ("src0", row.src0))
+    read = tuple((role, *byte_range(elements(row, role, o), o.dtype.bytes)) for role, o in sides)
+    return (*read, ("src1", 0, ceil_div(_mask_bits(row), 8)))
+
+
+SELECT_SCALAR = declare(
+    "select_scalar",
+    """dst[i] = src[i] where bit i of the mask is 1, else the scalar; half, float; masked lanes stay (Select, mode 1).
+
+    Source: asc-devkit docs, Select page.
+    """,
+    api="Select",
+    mnemonic="vsel",
+    pipe=Pipe.V,
+    params=UNARY,
+    cost="vector",
+    family="Select",
+    execute=_run_select,
+    touch=_touch_select_scalar,
+    checks=(
+        rules.dtypes(FLOATS, "dst", "src0"),
+        rules.dtypes((UINT8, UINT16, UINT32), "src1"),
+        rules.aligned("dst", "src0", "src1"),
+        rules.repeat_range,
+        rules.strides(255, 255),
+        _enough_bits("src1", _mask_bits),
+        _reserved_free,
+        rules.in_bounds,
+    ),
+    uses_mask=True,
+    takes_scalar=True,
+    lane_roles=("dst", "src0"),
+)
+
+
+class SelectCall(Call):
+    """dst, sel_mask, src0, src1 (a tensor, or a number or Register in mode 1), sel_mode; then count, or mask form."""
+
+    def __call__(
+        self,
+        dst: LocalTensor,
+        sel_mask: LocalTensor,
+        src0: LocalTensor,
+        src1: LocalTensor | float | Register,
+        sel_mode: SelMode,
+        mask: Mask,
+        repeat_times: int | None = None,
+        repeat_params: BinaryRepeatParams | None = None,
+    ) -> None:
+        """Record the call."""
+        asc, api = self.asc, self.op.api
+        self.locals(dst=dst, sel_mask=sel_mask, src0=src0)
+        is_scalar = sel_mode == SelMode.VSEL_TENSOR_SCALAR_MODE
+        if is_scalar == isinstance(src1, LocalTensor):
+            wanted = "a number or a Register" if is_scalar else "a LocalTensor"
+            raise asc.fail(f"{api}: src1 must be {wanted} in {SelMode(sel_mode).name}, got {type(src1).__name__}")
+        p = repeat_params or BinaryRepeatParams()
+        lanes = dst.dtype.per_repeat
+        need_int(
+            asc,
+            api,
+            "count" if repeat_times is None else "repeat_times",
+            mask if repeat_times is None else repeat_times,
+        )
+        repeats = self._repeats(mask, repeat_times, lanes)
+        # the register is set before the mask is, as the library does
+        self._prepare(sel_mask, sel_mode, lanes if sel_mode == SelMode.VSEL_CMPMASK_SPR else max(0, repeats) * lanes)
+        if repeat_times is None:
+            begin_count(asc, api, mask)
+        else:
+            apply_mask(asc, api, mask, dst.dtype)
+        repeat = 1 if repeat_times is None else repeat_times
+        if isinstance(src1, LocalTensor):
+            asc.emit(SELECT, dst=dst, src0=src0, src1=src1, params=(repeat, *astuple(p), int(sel_mode)))
+        else:
+            params = (repeat, p.dst_blk_stride, p.src0_blk_stride, p.dst_rep_stride, p.src0_rep_stride)
+            asc.emit(
+                SELECT_SCALAR, dst=dst, src0=src0, src1=sel_mask, params=params, scalar=src1, scalar_dtype=dst.dtype
+            )
+        if repeat_times is None:
+            end_count(asc)
+
+    def _repeats(self, mask: Mask, repeat_times: int | None, lanes: int) -> int:
+        """Repeats that run: a count decides in the count form and in counter mode."""
+        state = self.asc.mask
+        if repeat_times is not None and state.mode is MaskMode.NORMAL:
+            return repeat_times
+        return ceil_div(mask if isinstance(mask, int) else state.lo, lanes)
+
+    def _prepare(self, sel_mask: LocalTensor, sel_mode: SelMode, bits: int) -> None:
+        """Set the compare-mask register, and wait for it."""
+        held = 0 if sel_mode == SelMode.VSEL_TENSOR_SCALAR_MODE else bits // 8
+        self.asc.emit(SET_CMPMASK, src0=sel_mask, params=(1, int(sel_mode), held))
+        BarrierCall(self.asc, SyncInstructions.pipe_barrier.op)(Pipe.V)
+
+
+class CompareInstructions:
+    """Compare, Compares (CompareScalar) and Select."""
+
+    compare = Form(
+        _compare_op(
+            "compare",
+            "Compare",
+            "vcmpv",
+            BINARY,
+            """Bit i of dst = whether src0[i] stands in the relation to src1[i]; half, float, int32_t with EQ only.
+
+            Whole repeats of 256 B, bits of one repeat behind those of the one before; the mask has no effect.
+
+            Source: asc-devkit docs, Compare page.
+            """,
+        ),
+        CompareCall,
+    )
+    compares = Form(
+        _compare_op(
+            "compares",
+            "Compares",
+            "vcmpvs",
+            UNARY,
+            """Bit i of dst = whether src[i] stands in the relation to a scalar; half, float, int32_t with EQ only.
+
+            Whole repeats of 256 B, bits of one repeat behind those of the one before; the mask has no effect.
+
+            Source: asc-devkit docs, Compares page.
+            """,
+        ),
+        ComparesCall,
+    )
+    compare_scalar = compares
+    select = Form(SELECT, SelectCall)
