@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from ascendsim.api import softmax_grad, softmax_grad_front
     from ascendsim.device import Platform, load_device
     from ascendsim.errors import AscendSimError, Deadlock, DeviceError, Finding, InputError, KernelError, Rejected
+    from ascendsim.isa.declared import Cost, instruction
     from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams
+    from ascendsim.isa.gather import GatherMaskParams, GatherRepeatParams
     from ascendsim.isa.move import (
         BrcbRepeatParams,
         CopyRepeatParams,
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from ascendsim.result import RunResult
     from ascendsim.runfolder import load_run
     from ascendsim.scenario import load_scenario
-    from ascendsim.terms import HardEvent, Pipe, RoundMode, TPosition
+    from ascendsim.terms import CmpMode, HardEvent, Pipe, ReduceOrder, RoundMode, SelMode, TPosition
 
 __version__ = "0.1.0"
 
@@ -41,8 +43,12 @@ _HOME = {
     "KernelError": "errors",
     "PainterError": "errors",
     "Rejected": "errors",
+    "Cost": "isa.declared",
+    "instruction": "isa.declared",
     "BinaryRepeatParams": "isa.forms",
     "UnaryRepeatParams": "isa.forms",
+    "GatherMaskParams": "isa.gather",
+    "GatherRepeatParams": "isa.gather",
     "BrcbRepeatParams": "isa.move",
     "CopyRepeatParams": "isa.move",
     "DataCopyExtParams": "isa.move",
@@ -54,9 +60,12 @@ _HOME = {
     "RunResult": "result",
     "load_run": "runfolder",
     "load_scenario": "scenario",
+    "CmpMode": "terms",
     "HardEvent": "terms",
     "Pipe": "terms",
+    "ReduceOrder": "terms",
     "RoundMode": "terms",
+    "SelMode": "terms",
     "TPosition": "terms",
 }
 
@@ -64,7 +73,9 @@ __all__ = [
     "AscendSimError",
     "BinaryRepeatParams",
     "BrcbRepeatParams",
+    "CmpMode",
     "CopyRepeatParams",
+    "Cost",
     "DataCopyExtParams",
     "DataCopyPadExtParams",
     "DataCopyParams",
@@ -72,18 +83,23 @@ __all__ = [
     "DeviceError",
     "EnginesDiffer",
     "Finding",
+    "GatherMaskParams",
+    "GatherRepeatParams",
     "HardEvent",
     "InputError",
     "KernelError",
     "PainterError",
     "Pipe",
     "Platform",
+    "ReduceOrder",
     "Rejected",
     "RoundMode",
     "RunResult",
+    "SelMode",
     "TPosition",
     "UnaryRepeatParams",
     "check",
+    "instruction",
     "load_device",
     "load_run",
     "load_scenario",

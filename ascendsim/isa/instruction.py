@@ -194,6 +194,27 @@ Check = Callable[[Row, tuple[TensorRef, ...], Device, str], "list[Finding]"]
 
 
 @dataclass(frozen=True, slots=True)
+class Declaration:
+    """What a user's file says of an instruction it declares, but for the arithmetic (see `ascendsim.isa.declared`).
+
+    Attributes:
+        cost: the AscendC name of an instruction that costs as much, or coefficients.
+        where: file and line of the arithmetic.
+        is_stored: whether it comes from a stored program, without arithmetic.
+    """
+
+    name: str
+    form: str
+    api: str
+    mnemonic: str
+    dtypes: tuple[str, ...]
+    cost: str | dict[str, Any]
+    doc: str
+    where: str
+    is_stored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Instruction:
     """One instruction's declaration. Everything that is known about it is here or in the function it was made from."""
 
@@ -223,6 +244,8 @@ class Instruction:
     """Operands whose widest element says how many lanes a repeat has."""
     own_cost: VectorCost | None = None
     """Coefficients that the declaration brings along; the device's table of the family holds without."""
+    declared: Declaration | None = None
+    """Of an instruction that is not built in."""
     opcode: int = field(default=-1, compare=False)
 
 
@@ -230,6 +253,7 @@ TABLE: dict[str, Instruction] = {}
 """Every instruction by its Python name. Filled while the isa modules are imported, not changed afterwards."""
 
 BY_OPCODE: list[Instruction] = []
+"""Every instruction at its opcode: those of the table, then those that users declared."""
 
 
 def register_instruction(instruction: Instruction) -> Instruction:
