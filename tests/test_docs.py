@@ -13,6 +13,7 @@ from conftest import ROOT
 import ascendsim as asc
 from ascendsim.isa.table import TABLE
 from ascendsim.operators import SoftmaxGradTiling
+from ascendsim.record import AiCore
 from ascendsim.scenario import (
     ExpectSpec,
     MachineSpec,
@@ -203,7 +204,8 @@ def test_the_scenario_page_names_every_key():
 
 def test_the_kernel_page_names_every_call():
     page = (ROOT / "docs/writing-a-kernel.md").read_text()
-    calls = {re.sub(r"_(gm|ub)_to_(gm|ub)$", "", op.name) for op in TABLE.values()}
+    names = {re.sub(r"_(gm|ub)_to_(gm|ub)$", "", op.name) for op in TABLE.values()}
+    calls = {n for n in names if hasattr(AiCore, n)}  # the others are rows of a call of another name
     assert sorted(c for c in calls if f"`{c}`" not in page) == []
     structs = re.findall(r"\b([A-Z]\w+Params)\b", page)
     assert all(hasattr(asc, s) for s in structs)

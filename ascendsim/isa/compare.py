@@ -83,6 +83,8 @@ MOST_COMPARED = 252
 
 FLOATS = (HALF, FLOAT)
 BITS = (INT8, UINT8)
+MASK_TYPES = (UINT8, UINT16, UINT32)
+"""Types of a selection mask; the documents also name uint64_t, which is no element type here."""
 RESERVED_BYTES = 128
 """What Select writes of the reserved area: an address, spread by a Duplicate of 32 elements."""
 
@@ -362,6 +364,20 @@ def _enough_bits(role: str, needed: Callable[[Row], int]) -> Callable[..., list[
     return check
 
 
+def _mask_type(role: str) -> Callable[..., list[Finding]]:
+    """The selection mask is unsigned."""
+
+    def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+        del tensors, device
+        got = dict(row.operands)[role].dtype
+        if got in MASK_TYPES:
+            return []
+        fill, wanted = {"api": row.op.api}, ", ".join(str(d) for d in MASK_TYPES)
+        return [rules.DTYPE_OP.finding(where, operand="sel_mask", got=got, wanted=wanted, fill=fill)]
+
+    return check
+
+
 def _reserved_free(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """No operand lies where modes 1 and 2 keep the mask's address or the scalar."""
     first = device.ub.reserved_offset_bytes.value
@@ -397,7 +413,7 @@ SET_CMPMASK = declare(
     execute=_run_set_cmpmask,
     touch=_touch_set_cmpmask,
     checks=(
-        rules.dtypes((UINT8, UINT16, UINT32), "src0"),
+        _mask_type("src0"),
         rules.aligned("src0"),
         _enough_bits("src0", lambda row: 8 * row.param("mask_bytes")),
     ),
@@ -495,7 +511,7 @@ SELECT_SCALAR = declare(
     touch=_touch_select_scalar,
     checks=(
         rules.dtypes(FLOATS, "dst", "src0"),
-        rules.dtypes((UINT8, UINT16, UINT32), "src1"),
+        _mask_type("src1"),
         rules.aligned("dst", "src0", "src1"),
         rules.repeat_range,
         rules.strides(255, 255),

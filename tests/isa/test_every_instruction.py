@@ -5,6 +5,8 @@ The table is walked: an instruction without an example fails.
 
 import struct
 
+import examples_reduce
+import examples_select
 import numpy as np
 import pytest
 from lane_harness import DEVICE, Ground, gm_tensors, local, run_both
@@ -24,7 +26,8 @@ from ascendsim.memory import Bytes
 from ascendsim.record import record
 from ascendsim.terms import HardEvent, MaskMode, Pipe, RoundMode
 
-EXAMPLES = {}
+EXAMPLES = {**examples_reduce.EXAMPLES, **examples_select.EXAMPLES}
+"""By the instruction's name; those of a subject of its own stand in a module of their own."""
 
 
 def example(*names):

@@ -5,6 +5,7 @@ A case is (rule, kernel that breaks it, its messages, kernels that just keep it)
 
 from dataclasses import dataclass, replace
 
+import cases_select
 import pytest
 from lane_harness import DEVICE, gm_tensors, local
 
@@ -563,6 +564,10 @@ case(
 )
 
 
+for one in cases_select.CASES:
+    case(*one.positional, kept=one.kept)
+
+
 @pytest.mark.parametrize("c", CASES, ids=[f"{c.rule.code}: {c.messages[0]}" for c in CASES])
 def test_a_broken_rule_is_found_with_its_words_and_the_boundary_is_not(c):
     found = [f for f in findings(c.broken) if f.message in c.messages or f.code == c.rule.code]
@@ -575,7 +580,9 @@ def test_a_broken_rule_is_found_with_its_words_and_the_boundary_is_not(c):
         assert again == []
 
 
-@pytest.mark.parametrize("module", [rules, convert, sync, static, forms, move, reduce, scalar, vector])
+@pytest.mark.parametrize(
+    "module", [rules, convert, sync, static, forms, move, reduce, scalar, vector, *cases_select.MODULES]
+)
 def test_every_rule_has_a_case(module):
     declared = {id(r): r for r in vars(module).values() if isinstance(r, Rule)}
     covered = {id(c.rule) for c in CASES}
@@ -651,7 +658,7 @@ def test_a_gm_bound_is_checked_on_every_core():
 def test_what_has_no_meaning_when_executed_is_named():
     assert UNDEFINED == (
         "E-CAP-UB-HW", "E-OOB-GM", "E-ALIGN-UB", "E-ALIGN-REDUCE", "E-DTYPE-OP", "E-CAST-PAIR", "E-OOB-LOCAL",
-        "E-RANGE-MASK", "E-SYNC-ID", "E-DTYPE-BF16",
+        "E-RANGE-MASK", "E-SYNC-ID", "E-DTYPE-BF16", "E-SELMASK", "E-TMP-REDUCE",
     )  # fmt: skip
 
 
