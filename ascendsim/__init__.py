@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from ascendsim.errors import AscendSimError, Deadlock, DeviceError, Finding, InputError, KernelError, Rejected
     from ascendsim.isa.declared import Cost, instruction
     from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams
-    from ascendsim.isa.gather import GatherMaskParams, GatherRepeatParams
+    from ascendsim.isa.gather import GatherRepeatParams
+    from ascendsim.isa.gather_mask import GatherMaskParams
     from ascendsim.isa.move import (
         BrcbRepeatParams,
         CopyRepeatParams,
@@ -47,7 +48,7 @@ _HOME = {
     "instruction": "isa.declared",
     "BinaryRepeatParams": "isa.forms",
     "UnaryRepeatParams": "isa.forms",
-    "GatherMaskParams": "isa.gather",
+    "GatherMaskParams": "isa.gather_mask",
     "GatherRepeatParams": "isa.gather",
     "BrcbRepeatParams": "isa.move",
     "CopyRepeatParams": "isa.move",

@@ -30,6 +30,7 @@ from ascendsim.isa.declared import declared_by
 from ascendsim.isa.extreme import ExtremeInstructions
 from ascendsim.isa.forms import Form
 from ascendsim.isa.gather import GatherInstructions
+from ascendsim.isa.gather_mask import GatherMaskInstructions
 from ascendsim.isa.instruction import (
     Instruction,
     MaskState,
@@ -44,8 +45,11 @@ from ascendsim.isa.move import MoveInstructions
 from ascendsim.isa.names import ascendc_name, nearest
 from ascendsim.isa.reduce import ReduceInstructions
 from ascendsim.isa.scalar import ScalarInstructions
+from ascendsim.isa.select import SelectInstructions
 from ascendsim.isa.sync import SyncInstructions
+from ascendsim.isa.tensor_extreme import TensorExtremeInstructions
 from ascendsim.isa.tensor_reduce import TensorReduceInstructions
+from ascendsim.isa.transpose import TransposeInstructions
 from ascendsim.isa.vector import VectorInstructions
 from ascendsim.memory import FRAMEWORK_TMP, GM_ALIGN_BYTES, GlobalTensor, LocalTensor, Tensor
 from ascendsim.program import Program, QueInfo
@@ -85,8 +89,12 @@ class AiCore(
     SyncInstructions,
     ExtremeInstructions,
     TensorReduceInstructions,
+    TensorExtremeInstructions,
     CompareInstructions,
+    SelectInstructions,
     GatherInstructions,
+    GatherMaskInstructions,
+    TransposeInstructions,
 ):
     """One vector core's handle, the `asc` that a kernel takes first. It stands where `AscendC::` stands in C++."""
 

@@ -343,6 +343,15 @@ def need_local(asc: Recorder, api: str, arg: str, value: object) -> None:
         raise asc.fail(f"{api}: {arg} must be a LocalTensor in UB, got {what}")
 
 
+def need_count(asc: Recorder, api: str, arg: str, value: object) -> int:
+    """Return a count of elements; raise a KernelError unless it is a whole number that is not negative."""
+    need_int(asc, api, arg, value)
+    count: int = value  # type: ignore[assignment]
+    if count < 0:
+        raise asc.fail(f"{api}: {arg} must not be negative, got {count}")
+    return count
+
+
 def need_int(asc: Recorder, api: str, arg: str, value: object) -> None:
     """Raise a KernelError unless `value` is a plain whole number."""
     if isinstance(value, bool) or not isinstance(value, int):

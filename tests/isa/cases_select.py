@@ -5,12 +5,23 @@ from dataclasses import dataclass, replace
 from lane_harness import local
 
 from ascendsim.errors import Rule
-from ascendsim.isa import compare, extreme, gather, rules, tensor_reduce
+from ascendsim.isa import (
+    compare,
+    extreme,
+    gather,
+    gather_mask,
+    rules,
+    select,
+    tensor_extreme,
+    tensor_reduce,
+    transpose,
+)
 from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams
-from ascendsim.isa.gather import GatherMaskParams, GatherRepeatParams
+from ascendsim.isa.gather import GatherRepeatParams
+from ascendsim.isa.gather_mask import GatherMaskParams
 from ascendsim.terms import CmpMode, ReduceOrder, SelMode
 
-MODULES = (extreme, tensor_reduce, compare, gather)
+MODULES = (extreme, tensor_reduce, tensor_extreme, compare, select, gather, gather_mask, transpose)
 
 F, G, H = local("f", "float", 0x400, 1024), local("g", "float", 0x800, 1024), local("h", "half", 0xC00, 1024)
 R, W = local("r", "float", 0x2000, 256), local("w", "float", 0x2400, 64)
@@ -106,7 +117,7 @@ case(
     kept=lambda asc, *_: asc.reduce_min(R, F, W, 8, 4, 1, cal_index=True),
 )
 case(
-    tensor_reduce.HALF_INDEX,
+    tensor_extreme.HALF_INDEX,
     lambda asc, *_: asc.reduce_max(
         R.reinterpret_cast("half"), replace(LONG, allocation_bytes=0x21000), F.reinterpret_cast("half"), 1, 2, 4096,
         cal_index=True,
@@ -239,7 +250,7 @@ case(
 # ---- selections -------------------------------------------------------------------------------------------------
 
 case(
-    compare.SELECT_MASK,
+    select.SELECT_MASK,
     lambda asc, *_: asc.select(F, MASK, F, G, MODE_2, 257),
     "Select sel_mask m: the selection mask has 256 bits, 320 are needed",
     kept=(
@@ -248,19 +259,19 @@ case(
     ),
 )
 case(
-    compare.SELECT_MASK,
+    select.SELECT_MASK,
     lambda asc, *_: asc.select(H, replace(MASK, allocation_bytes=16), H, 0, MODE_1, 64, 2),
     "Select sel_mask m: the selection mask has 128 bits, 256 are needed",
     kept=lambda asc, *_: asc.select(H, MASK, H, 0, MODE_1, 64, 2),
 )
 case(
-    compare.SELECT_MASK,
+    select.SELECT_MASK,
     lambda asc, *_: asc.select(H, replace(MASK, allocation_bytes=8), H, H, MODE_0, 64, 2),
     "Select sel_mask m: the selection mask has 64 bits, 128 are needed",
     kept=lambda asc, *_: asc.select(H, replace(MASK, allocation_bytes=16), H, H, MODE_0, 64, 2),
 )
 case(
-    compare.RESERVED,
+    select.RESERVED,
     lambda asc, *_: asc.select(F, MASK, TOP[8], 0, MODE_1, 57),
     "Select src0 top reaches UB address 0x2e003: Select keeps the address of its mask at 0x2e000",
     kept=(
@@ -335,19 +346,19 @@ case(
     kept=lambda asc, *_: asc.gatherb(B16, LONG.reinterpret_cast("uint16_t"), OFFSETS, 1, GatherRepeatParams(1, 8)),
 )
 case(
-    gather.PATTERN_RANGE,
+    gather_mask.PATTERN_RANGE,
     lambda asc, *_: asc.gather_mask(F, G, 8, False, 0),
     "GatherMask pattern 8 does not exist, fixed patterns are 1..7",
     kept=lambda asc, *_: asc.gather_mask(F, G, 7, False, 0),
 )
 case(
-    gather.PATTERN_RANGE,
+    gather_mask.PATTERN_RANGE,
     lambda asc, *_: asc.gather_mask(F, G, 0, False, 0),
     "GatherMask pattern 0 does not exist, fixed patterns are 1..7",
     kept=lambda asc, *_: asc.gather_mask(F, G, 1, False, 0),
 )
 case(
-    gather.TRANSPOSE_OVERLAP,
+    transpose.TRANSPOSE_OVERLAP,
     lambda asc, *_: asc.transpose(H[16], H),
     "Transpose: dst and src overlap without being the same",
     kept=(lambda asc, *_: asc.transpose(H, H), lambda asc, *_: asc.transpose(H[256], H)),

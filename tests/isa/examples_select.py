@@ -5,7 +5,8 @@ from examples_reduce import result
 from lane_harness import local
 
 from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams
-from ascendsim.isa.gather import GatherMaskParams, GatherRepeatParams
+from ascendsim.isa.gather import GatherRepeatParams
+from ascendsim.isa.gather_mask import GatherMaskParams
 from ascendsim.terms import CmpMode, SelMode
 
 EXAMPLES = {}

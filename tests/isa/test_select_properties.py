@@ -9,7 +9,8 @@ from number_oracle import SIZE
 from select_harness import compare
 
 from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams
-from ascendsim.isa.gather import GatherMaskParams, GatherRepeatParams
+from ascendsim.isa.gather import GatherRepeatParams
+from ascendsim.isa.gather_mask import GatherMaskParams
 from ascendsim.terms import CmpMode, ReduceOrder, SelMode
 
 many = settings(
