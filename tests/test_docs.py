@@ -89,7 +89,7 @@ except DeviceError as error:
 
 def test_the_instruction_of_the_guide_works():
     """In a process of its own: an instruction stays in the table."""
-    (example,) = _blocks((ROOT / "docs/adding-an-instruction.md").read_text(), "python")
+    example, _ = _blocks((ROOT / "docs/adding-an-instruction.md").read_text(), "python")
     done = subprocess.run(
         [sys.executable, "-c", NEW_INSTRUCTION], input=example, capture_output=True, text=True, check=False
     )
@@ -97,6 +97,19 @@ def test_the_instruction_of_the_guide_works():
     assert values == str([0, 9, 0, 9, 1, 9, 3, 9])
     assert "has no cost for Max" in cost
     assert "table vector.Max has nothing" in cost
+
+
+def test_the_declared_instructions_of_the_guide_work(tmp_path):
+    page = (ROOT / "docs/adding-an-instruction.md").read_text()
+    (tmp_path / "squared.py").write_text(_blocks(page, "python")[1])
+    (tmp_path / "squared.toml").write_text(_blocks(page, "toml")[0])
+    for _ in range(2):  # loading a file again declares anew
+        result = asc.run(tmp_path / "squared.toml")
+        assert [e.met for e in result.expectations] == [True]
+        assert result.findings == ()
+        calls = {r["ascendc_api"]: r["instr"] for r in result.program.instruction_log()}
+        assert calls["SquaredDiff#3"] == "squared_diff"
+        assert calls["Ramp#4"] == "ramp"
 
 
 def test_the_vector_add_is_about_20_lines():
