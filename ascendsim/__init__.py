@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from ascendsim.api import softmax_grad, softmax_grad_front
     from ascendsim.device import Platform, load_device
     from ascendsim.errors import AscendSimError, Deadlock, DeviceError, Finding, InputError, KernelError, Rejected
+    from ascendsim.isa.declared import Cost, instruction
     from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams
+    from ascendsim.isa.gather import GatherRepeatParams
+    from ascendsim.isa.gather_mask import GatherMaskParams
     from ascendsim.isa.move import (
         BrcbRepeatParams,
         CopyRepeatParams,
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from ascendsim.result import RunResult
     from ascendsim.runfolder import load_run
     from ascendsim.scenario import load_scenario
-    from ascendsim.terms import DataFormat, HardEvent, Pipe, RoundMode, TPosition
+    from ascendsim.terms import CmpMode, DataFormat, HardEvent, Pipe, ReduceOrder, RoundMode, SelMode, TPosition
 
 __version__ = "0.1.0"
 
@@ -42,8 +45,12 @@ _HOME = {
     "KernelError": "errors",
     "PainterError": "errors",
     "Rejected": "errors",
+    "Cost": "isa.declared",
+    "instruction": "isa.declared",
     "BinaryRepeatParams": "isa.forms",
     "UnaryRepeatParams": "isa.forms",
+    "GatherMaskParams": "isa.gather_mask",
+    "GatherRepeatParams": "isa.gather",
     "BrcbRepeatParams": "isa.move",
     "CopyRepeatParams": "isa.move",
     "DataCopyExtParams": "isa.move",
@@ -56,10 +63,13 @@ _HOME = {
     "RunResult": "result",
     "load_run": "runfolder",
     "load_scenario": "scenario",
+    "CmpMode": "terms",
     "DataFormat": "terms",
     "HardEvent": "terms",
     "Pipe": "terms",
+    "ReduceOrder": "terms",
     "RoundMode": "terms",
+    "SelMode": "terms",
     "TPosition": "terms",
 }
 
@@ -67,7 +77,9 @@ __all__ = [
     "AscendSimError",
     "BinaryRepeatParams",
     "BrcbRepeatParams",
+    "CmpMode",
     "CopyRepeatParams",
+    "Cost",
     "DataCopyExtParams",
     "DataCopyPadExtParams",
     "DataCopyParams",
@@ -76,19 +88,24 @@ __all__ = [
     "DeviceError",
     "EnginesDiffer",
     "Finding",
+    "GatherMaskParams",
+    "GatherRepeatParams",
     "HardEvent",
     "InputError",
     "KernelError",
     "PainterError",
     "Pipe",
     "Platform",
+    "ReduceOrder",
     "Rejected",
     "RoundMode",
     "RunResult",
+    "SelMode",
     "TPosition",
     "TransDataTo5HDParams",
     "UnaryRepeatParams",
     "check",
+    "instruction",
     "load_device",
     "load_run",
     "load_scenario",

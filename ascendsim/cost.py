@@ -1,6 +1,7 @@
 """Cost shapes: from a template's rows and a device's coefficients to the integer columns that engines schedule.
 
-Shapes: `vector` (per repeat, with bank conflicts), `burst` (UB to UB copy), `transfer` (GM), `scalar`, flags, barrier.
+Shapes: `vector` (per repeat, with bank conflicts), `rounds` (a reduction repeated on its own results), `compact` (a
+pattern fixed or read), `burst` (UB to UB copy), `transfer` (GM), `scalar`, flags, barrier.
 The coefficients live in the device file; none are here.
 """
 
@@ -51,15 +52,23 @@ def template_schedule(template: Template, device: Device) -> TemplateSchedule:
 
 
 def vector_cost(row: Row, device: Device) -> VectorCost:
-    """Return the coefficients of a vector row: by dtype, by conversion, or by element width."""
-    assert row.dst is not None
+    """Return the coefficients of a vector row: by dtype, by conversion, or by element width.
+
+    What writes bits or nothing to UB (Compare, the first half of ReduceSum) is looked up by what it reads.
+    """
+    if row.op.own_cost is not None:
+        return row.op.own_cost
     table = device.vector.get(row.op.family, {})
-    source = row.src0 or row.dst
-    for key in (f"{source.dtype}->{row.dst.dtype}", row.dst.dtype.name, f"b{row.dst.dtype.bytes * 8}", "b8"):
+    source, target = row.src0 or row.dst, row.dst or row.src0
+    assert source is not None
+    assert target is not None
+    if "dst" not in row.op.lane_roles:
+        target = source
+    for key in (f"{source.dtype}->{target.dtype}", target.dtype.name, f"b{target.dtype.bytes * 8}", "b8"):
         if key in table:
             return table[key]
     raise DeviceError(
-        f"device {device.name} has no cost for {row.op.api} with {source.dtype}->{row.dst.dtype} "
+        f"device {device.name} has no cost for {row.op.api} with {source.dtype}->{target.dtype} "
         f"(table vector.{row.op.family} has {', '.join(table) or 'nothing'})"
     )
 
@@ -138,6 +147,38 @@ def _passes(row: Row, tensors: tuple[TensorRef, ...], device: Device, cost: Vect
             busiest = np.maximum(busiest, np.asarray(hits).max(axis=1))
     whole, rest = divmod(repeats * each, period)
     return int(busiest.sum()) * whole + int(busiest[:rest].sum())
+
+
+def _rounds(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
+    """A reduction of repeats to pairs of value and index, then of those pairs until one is left.
+
+    Each round after the first waits for the one before, so its start-up and drain count in full.
+    """
+    first = _vector(row, tensors, device, order)
+    cost, lanes = vector_cost(row, device), lanes_of(row)
+    pairs = 2 * repeats_of(row, lanes)
+    occupancy = first["occupancy"]
+    while pairs > 2:
+        passes = ceil_div(pairs, lanes)
+        occupancy += cost.drain + cost.startup + max(cost.min_issue, math.ceil(cost.per_repeat * passes))
+        pairs = 2 * passes
+    return first | {"occupancy": occupancy}
+
+
+def _compact(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
+    """GatherMask: 256 B passes, each repeat of a longer mask several; a pattern read from UB has a table of its own."""
+    del tensors, order
+    table = device.vector.get(row.op.family, {})
+    key = "fixed" if row.src1 is None else "tensor"
+    if key not in table:
+        raise DeviceError(
+            f"device {device.name} has no cost for {row.op.api} with a {key} pattern "
+            f"(table vector.{row.op.family} has {', '.join(table) or 'nothing'})"
+        )
+    cost, lanes = table[key], lanes_of(row)
+    each = ceil_div(row.mask_lo, lanes) if row.mask_mode is MaskMode.COUNTER else 1
+    occupancy = max(cost.min_issue, math.ceil(cost.per_repeat * max(0, row.param("repeat")) * each))
+    return {"kind": Kind.EXEC, "startup": cost.startup, "occupancy": occupancy, "drain": cost.drain}
 
 
 def _repeats(row: Row, lanes: int) -> tuple[int, int]:
@@ -257,6 +298,8 @@ def _barrier(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: di
 
 _SHAPES: dict[str, Callable[[Row, tuple[TensorRef, ...], Device, dict[str, int]], Fields]] = {
     "vector": _vector,
+    "rounds": _rounds,
+    "compact": _compact,
     "burst": _burst,
     "transfer": _transfer,
     "vector_function": _vector_function,

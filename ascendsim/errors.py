@@ -113,6 +113,10 @@ class KernelError(AscendSimError):
     """A kernel that cannot be recorded; the text starts with the kernel's file and line."""
 
 
+class UnknownNameError(KernelError, AttributeError):
+    """A kernel asks the core's handle for a name it does not have: an instruction not modelled, or a typo."""
+
+
 class Rejected(AscendSimError):
     """Findings of severity E that end the recording or stop the run before simulation."""
 

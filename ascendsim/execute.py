@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ascendsim.device import Device
 from ascendsim.dtypes import UINT8, DType, pack, unpack
 from ascendsim.errors import Deadlock, Finding, Rule
-from ascendsim.isa.instruction import Operand, Row, Step, TensorRef
+from ascendsim.isa.instruction import CompareMask, Operand, Row, Step, TensorRef
 from ascendsim.isa.log import log_row, micro_log_row
 from ascendsim.memory import POISON, Bytes, Lanes
 from ascendsim.program import Program, Template
@@ -34,6 +34,24 @@ UNINIT = Rule(
     "{api} {operand} reads {got} bytes of {tensor} that nobody wrote",
     "load or Duplicate the buffer first, or mask the tail",
     "asc-tools, npu-check ErrorRead2",
+)
+INDEX_RANGE = Rule(
+    "E-INDEX-RANGE",
+    "{api} {operand}: offset {got} B lies outside the {wanted} B of {tensor} behind the base",
+    "keep offsets below the source's length in bytes",
+    "asc-devkit docs, Gather page",
+)
+ALIGN_OFFSET = Rule(
+    "E-ALIGN-OFFSET",
+    "{api} {operand}: offset {got} B into {tensor} is no multiple of {wanted} B",
+    "count offsets in bytes, in multiples of what is gathered at once",
+    "asc-devkit docs, Gather and Gatherb pages",
+)
+OOB_PLACED = Rule(
+    "E-OOB-LOCAL",
+    "{api} {operand}: {got} B were selected, {tensor} has {wanted} B left",
+    "enlarge the destination, or select fewer elements",
+    "asc-tools, npu-check ErrorWrite2",
 )
 DUPLICATE = Rule(
     "E-SYNC-DUPLICATE",
@@ -210,6 +228,8 @@ class Machine:
     """Of the running vector function, with keep_log: bytes and CRC of what each micro-operation has written."""
     epoch: int = 0
     """Counts the times that bytes may have become unwritten."""
+    compare_mask: CompareMask = field(default_factory=lambda: CompareMask(np.zeros(0, np.uint8)))
+    """Of the running core."""
     prepared: dict[int, Prepared] = field(default_factory=dict)
     _areas: dict[tuple[object, ...], _Local] = field(default_factory=dict)
     _template: Template | None = None
@@ -219,6 +239,7 @@ class Machine:
         """Begin another core, with a UB that nobody has written and no findings."""
         self.ub.reset()
         self.epoch += 1
+        self.compare_mask.content = np.zeros(0, np.uint8)
         self.findings = {}
 
     def enter(self, frame: "Frame") -> None:
@@ -262,10 +283,49 @@ class Machine:
 
         def read() -> Array:
             if area.complete_since != self.epoch and not self._is_complete(area):
-                note(area)
+                note(area.flags())
             return area.read()
 
         return read
+
+    def picker(self, operand: Operand, length_bytes: int, unit_bytes: int) -> Callable[[Array], Array]:
+        """Return what gives the elements at byte offsets known only now, noting unwritten and bad ones."""
+        width, units = operand.dtype.bytes, max(0, length_bytes // unit_bytes)
+        each = unit_bytes // width
+        area, note = self._area(operand, Lanes.run(units * each), operand.dtype), self._noter(operand)
+        found = self._finder(operand)
+
+        def pick(offsets: Array) -> Array:
+            whole, inside = offsets % unit_bytes == 0, (offsets >= 0) & (offsets < units * unit_bytes)
+            if not whole.all():
+                found(ALIGN_OFFSET, int(offsets[~whole][0]), unit_bytes)
+            if not inside.all():
+                found(INDEX_RANGE, int(offsets[~inside][0]), units * unit_bytes)
+            good = whole & inside
+            at = offsets[good] // unit_bytes
+            flags = area.flags().reshape(units, unit_bytes)[at]
+            if not flags.all():
+                note(flags)
+            values = np.zeros((offsets.size, each), operand.dtype.numpy)
+            values[good] = area.read().reshape(units, each)[at]
+            return values.reshape(-1)
+
+        return pick
+
+    def placer(self, operand: Operand, length_bytes: int) -> Callable[[Array], None]:
+        """Return what writes as many elements as there are values, noting those that do not fit."""
+        width = operand.dtype.bytes
+        room, found, tensor = max(0, length_bytes // width), self._finder(operand), self._tensor(operand)
+
+        def place(values: Array) -> None:
+            if values.size > room:
+                found(OOB_PLACED, values.size * width, room * width)
+            fits = min(values.size, room)
+            area = self._area(operand, Lanes.run(fits), operand.dtype, written=True, tensor=tensor)
+            area.put(values[:fits])
+            self._complete(area)
+
+        return place
 
     def writer(self, operand: Operand, at: Lanes) -> Callable[[Array], None]:
         """Return what writes elements of an operand."""
@@ -291,7 +351,7 @@ class Machine:
             flags = source.flags().copy()
             target.put(source.read())
             self._leave(target, flags)
-            note(source)
+            note(flags)
 
         return move
 
@@ -386,8 +446,11 @@ class Machine:
         assert self._template is not None
         return self._template.tensors[operand.tensor]
 
-    def _area(self, operand: Operand, at: Lanes, element: DType, *, written: bool = False) -> _Local | _Global:
-        tensor = self._tensor(operand)
+    def _area(
+        self, operand: Operand, at: Lanes, element: DType, *, written: bool = False, tensor: TensorRef | None = None
+    ) -> _Local | _Global:
+        """The lanes of an operand; `tensor` is known where no template is being prepared."""
+        tensor = tensor or self._tensor(operand)
         width = element.bytes
         if tensor.buffer is not Buffer.UB:
             return _Global(self, tensor.slot, operand.offset_bytes, at.of_bytes(width), element.numpy)
@@ -432,17 +495,32 @@ class Machine:
         if self.keep_log:
             self.spans.append(area.span())
 
-    def _noter(self, operand: Operand) -> Callable[[_Local | _Global], None]:
-        """Return what notes that the row being prepared reads unwritten bytes of an operand."""
+    def _finder(self, operand: Operand) -> Callable[[Rule, int, int], None]:
+        """Return what notes that the row being prepared breaks a rule with a value of the run; once for each rule."""
         row = self._row
         assert row is not None
         role = next(r for r, o in row.operands if o is operand)
         tensor = self._tensor(operand).name
         where = f"{row.op.api} ({self.program.lines[row.line]})"
 
-        def note(area: _Local | _Global) -> None:
+        def found(rule: Rule, got: int, wanted: int) -> None:
+            fill = {"api": row.op.api, "tensor": tensor}
+            finding = rule.finding(where, operand=role, got=got, wanted=wanted, fill=fill)
+            self.findings.setdefault((where, rule.code, role), finding)
+
+        return found
+
+    def _noter(self, operand: Operand) -> Callable[[Array], None]:
+        """Return what notes that the row being prepared reads unwritten bytes of an operand, given their flags."""
+        row = self._row
+        assert row is not None
+        role = next(r for r, o in row.operands if o is operand)
+        tensor = self._tensor(operand).name
+        where = f"{row.op.api} ({self.program.lines[row.line]})"
+
+        def note(flags: Array) -> None:
             if (where, role, tensor) not in self.findings:
-                count = int((~area.flags()).sum())
+                count = int((~flags).sum())
                 fill = {"api": row.op.api, "tensor": tensor}
                 finding = UNINIT.finding(where, operand=role, got=count, wanted=0, fill=fill)
                 self.findings[where, role, tensor] = finding
@@ -450,9 +528,9 @@ class Machine:
         return note
 
 
-def _silent(area: _Local | _Global) -> None:
+def _silent(flags: Array) -> None:
     """Note nothing: moves inside UB carry unwritten bytes along."""
-    del area
+    del flags
 
 
 def prepare_rows(rows: tuple[Row, ...], step: Callable[[Row], Step | None]) -> Prepared:

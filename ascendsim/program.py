@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from ascendsim.dtypes import DTYPES, dtype
 from ascendsim.errors import InputError
-from ascendsim.isa.instruction import Body, MicroRow, Operand, Reason, Row, TensorRef
+from ascendsim.isa.declared import without_arithmetic
+from ascendsim.isa.instruction import Body, Declaration, MicroRow, Operand, Reason, Row, TensorRef
 from ascendsim.isa.log import is_numbered, log_row, micro_log_row
 from ascendsim.isa.micro_table import MICRO
 from ascendsim.isa.micro_walk import uses_of
@@ -278,7 +279,13 @@ class Program:
 
 
 def to_arrays(program: Program) -> dict[str, NDArray[Any]]:
-    """Return a program as named arrays; `from_arrays` is the inverse."""
+    """Return a program as named arrays; `from_arrays` is the inverse.
+
+    Instructions are numbered anew, because opcodes depend on what else was declared in this process.
+    """
+    used = sorted({int(o) for t in program.templates for o in np.unique(t.columns["op"])})
+    number = np.zeros(len(BY_OPCODE), np.int16)
+    number[used] = np.arange(len(used))
     header = {
         "soc": program.soc,
         "block_dim": program.block_dim,
@@ -287,7 +294,8 @@ def to_arrays(program: Program) -> dict[str, NDArray[Any]]:
         "steps": program.steps,
         "ques": [asdict(q) for q in program.ques],
         "gm": [[g.name, g.dtype.name, list(g.shape), g.index, g.base_bytes] for g in program.gm],
-        "ops": [i.name for i in BY_OPCODE],
+        "ops": [BY_OPCODE[o].name for o in used],
+        "declared": {op.name: asdict(op.declared) for op in (BY_OPCODE[o] for o in used) if op.declared is not None},
         "templates": [
             {
                 "name": t.name,
@@ -306,7 +314,8 @@ def to_arrays(program: Program) -> dict[str, NDArray[Any]]:
     }
     arrays |= {f"call.{name}": column for name, column in program.calls.items()}
     for i, t in enumerate(program.templates):
-        arrays |= {f"template{i}.{name}": column for name, column in t.columns.items()}
+        columns = t.columns | {"op": number[t.columns["op"]]}
+        arrays |= {f"template{i}.{name}": column for name, column in columns.items()}
         arrays |= {f"micro{i}.{name}": column for name, column in t.micro.items()}
     return arrays
 
@@ -314,14 +323,19 @@ def to_arrays(program: Program) -> dict[str, NDArray[Any]]:
 def from_arrays(arrays: dict[str, NDArray[Any]]) -> Program:
     """Rebuild a program from `to_arrays`.
 
+    An instruction that the kernel's own file declared is rebuilt from what was stored: all of it but its arithmetic, so
+    the program can be shown and scheduled, and asking for its values says which file is missing.
+
     Raises:
         InputError: an instruction that this version does not know.
     """
     header = json.loads(arrays["program"].tobytes())
-    unknown = [name for name in header["ops"] if name not in TABLE]
+    declared = {n: Declaration(**d | {"dtypes": tuple(d["dtypes"])}) for n, d in header.get("declared", {}).items()}
+    unknown = [name for name in header["ops"] if name not in TABLE and name not in declared]
     if unknown:
         raise InputError(f"this run was written by another version: unknown instructions {unknown}")
-    opcode = np.array([TABLE[name].opcode for name in header["ops"]], np.int16)
+    ops = [without_arithmetic(declared[name]) if name in declared else TABLE[name] for name in header["ops"]]
+    opcode = np.array([op.opcode for op in ops], np.int16)
     templates = []
     for i, t in enumerate(header["templates"]):
         prefix = f"template{i}."

@@ -18,15 +18,21 @@ from enum import Enum
 from itertools import count
 from numbers import Integral, Real
 from types import CellType, FrameType, FunctionType, MappingProxyType
-from typing import Any, Concatenate, ParamSpec, Protocol
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol
 
 from ascendsim.builder import ProgramBuilder, RecordedTile, RecorderState, SlotTensor, TileArgumentError
 from ascendsim.device import Device
 from ascendsim.dtypes import DType, pack
-from ascendsim.errors import AscendSimError, Finding, KernelError, Rejected, Rule
+from ascendsim.errors import AscendSimError, Finding, KernelError, Rejected, Rule, UnknownNameError
+from ascendsim.isa.compare import CompareInstructions
 from ascendsim.isa.compound import CompoundInstructions
 from ascendsim.isa.convert import ConvertInstructions
+from ascendsim.isa.declared import declared_by
 from ascendsim.isa.dequant import DequantInstructions
+from ascendsim.isa.extreme import ExtremeInstructions
+from ascendsim.isa.forms import Form
+from ascendsim.isa.gather import GatherInstructions
+from ascendsim.isa.gather_mask import GatherMaskInstructions
 from ascendsim.isa.instruction import (
     Body,
     Instruction,
@@ -41,10 +47,15 @@ from ascendsim.isa.instruction import (
 from ascendsim.isa.logic import LogicInstructions
 from ascendsim.isa.micro import VectorFunctions
 from ascendsim.isa.move import MoveInstructions
+from ascendsim.isa.names import ascendc_name, nearest
 from ascendsim.isa.reduce import ReduceInstructions
 from ascendsim.isa.scalar import ScalarInstructions
+from ascendsim.isa.select import SelectInstructions
 from ascendsim.isa.sync import SyncInstructions
+from ascendsim.isa.tensor_extreme import TensorExtremeInstructions
+from ascendsim.isa.tensor_reduce import TensorReduceInstructions
 from ascendsim.isa.transpose import TransposeInstructions
+from ascendsim.isa.transpose_square import SquareTransposeInstructions
 from ascendsim.isa.vector import VectorInstructions
 from ascendsim.memory import FRAMEWORK_TMP, GM_ALIGN_BYTES, RESERVED_TMP, GlobalTensor, LocalTensor, Tensor
 from ascendsim.program import Program, QueInfo
@@ -93,10 +104,20 @@ class AiCore(
     ScalarInstructions,
     SyncInstructions,
     VectorFunctions,
+    ExtremeInstructions,
+    TensorReduceInstructions,
+    TensorExtremeInstructions,
+    CompareInstructions,
+    SelectInstructions,
+    GatherInstructions,
+    GatherMaskInstructions,
+    SquareTransposeInstructions,
 ):
     """One vector core's handle, the `asc` that a kernel takes first. It stands where `AscendC::` stands in C++."""
 
-    def __init__(self, builder: ProgramBuilder, core: int) -> None:
+    def __init__(self, builder: ProgramBuilder, core: int, own: Mapping[str, Form[Any]] = MappingProxyType({})) -> None:
+        self._own = own
+        """Instructions that the kernel's file declares, by name."""
         self.device = builder.device
         self.ques: list[TQue | TBuf] = []
         self._mask = MaskState()
@@ -113,6 +134,27 @@ class AiCore(
         """Frozen arguments by identity, kept alive, with the number of what rows can depend on."""
         self._segment = builder.new_segment("body", is_tile=False)
         self._line_text = ""
+
+    if not TYPE_CHECKING:  # to mypy every attribute would exist
+
+        def __getattr__(self, name: str) -> object:
+            """An instruction of the kernel's own file; anything else that is not there is an error with its line."""
+            form = self.__dict__.get("_own", {}).get(name)
+            if form is not None:
+                return form.call(self, form.op)
+            if name.startswith("_"):
+                raise AttributeError(f"asc has no {name!r}")
+            raise UnknownNameError(f"{self._where()}: {self._missing(name)}")
+
+    def _missing(self, name: str) -> str:
+        """What to say of a name that the handle does not have."""
+        known = [n for n in (*dir(type(self)), *self._own) if not n.startswith("_")]
+        near = nearest(name, known)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        api = ascendc_name(name)
+        if api and api not in {ascendc_name(n) for n in near}:  # else only its spelling is AscendC's
+            return f"{api} is not modelled; see docs/adding-an-instruction.md{hint}"
+        return f"asc has no {name!r}{hint or '; docs/writing-a-kernel.md lists what there is'}"
 
     @property
     def mask(self) -> MaskState:
@@ -646,10 +688,11 @@ def record(
         KernelError: the kernel cannot be recorded; the text names its line.
     """
     builder = ProgramBuilder(device, block_dim, gm)
+    own = _own_instructions(kernel)
     complete = True
     try:
         for core in range(block_dim):
-            asc = AiCore(builder, core)
+            asc = AiCore(builder, core, own)
             _run_user_code(asc, kernel, (*gm, *arguments))
             asc.finish()
             if progress is not None:
@@ -657,6 +700,20 @@ def record(
     except Rejected:
         complete = False
     return Recording(builder.build(), tuple(builder.findings.values()), complete)
+
+
+def _own_instructions(kernel: Kernel) -> dict[str, Form[Any]]:
+    """Instructions of the kernel's own file; none may hide what the handle has.
+
+    Raises:
+        KernelError: one has the name of an attribute of the handle.
+    """
+    own = declared_by(kernel)
+    for name, form in own.items():
+        if hasattr(AiCore, name) and form.op.declared is not None:
+            where = form.op.declared.where
+            raise KernelError(f"{where}: instruction {name} has the name of asc.{name}; give it another name")
+    return own
 
 
 def _run_user_code(asc: AiCore, kernel: Kernel, arguments: tuple[object, ...]) -> None:

@@ -17,7 +17,7 @@ from ascendsim.device import Device
 from ascendsim.dtypes import unpack
 from ascendsim.errors import InputError
 from ascendsim.execute import Execution, FlagOrder, FlagWalk, Frame, Item, Pipes, PipeState, execute
-from ascendsim.isa.instruction import Array, Operand, Row, Step, TensorRef
+from ascendsim.isa.instruction import Array, CompareMask, Operand, Row, Step, TensorRef
 from ascendsim.memory import POISON, Bytes, Lanes
 from ascendsim.program import Program, Template
 from ascendsim.progress import StageProgress
@@ -251,6 +251,7 @@ class _Looker:
         self._ub_written = np.zeros(ub_bytes, np.bool_)
         self._gm_read: dict[int, Spans] = {}
         self._gm_written: dict[int, Spans] = {}
+        self.compare_mask = CompareMask(np.zeros(0, np.uint8))
 
     def footprint(self, rows: list[Row]) -> Footprint:
         """Run rows and return what they touched."""
@@ -329,6 +330,27 @@ class _Looker:
     def logged(self, number: int) -> None:
         """Nothing is logged."""
         del number
+
+    def picker(self, operand: Operand, length_bytes: int, unit_bytes: int) -> Callable[[Array], Array]:
+        """Return what gives zeros: all that may be picked counts as read."""
+        look = self._look(operand, Lanes.run(max(0, length_bytes)))
+
+        def pick(offsets: Array) -> Array:
+            look()
+            return np.zeros(offsets.size * (unit_bytes // operand.dtype.bytes), operand.dtype.numpy)
+
+        return pick
+
+    def placer(self, operand: Operand, length_bytes: int) -> Callable[[Array], None]:
+        """Return what takes any number of elements: what may be written or left counts as read, too."""
+        at = Lanes.run(max(0, length_bytes))
+        change = self.mover(operand, at, operand, at)
+
+        def place(values: Array) -> None:
+            del values
+            change()
+
+        return place
 
     def scalar(self, row: Row) -> Callable[[], Array]:
         """Return what gives a zero."""

@@ -91,6 +91,37 @@ class RoundMode(IntEnum):
     """The last kept bit becomes 1 when anything was dropped (von Neumann rounding)."""
 
 
+class CmpMode(IntEnum):
+    """Relation of Compare and Compares (asc-devkit docs, Compare page)."""
+
+    LT = 0
+    GT = 1
+    EQ = 2
+    LE = 3
+    GE = 4
+    NE = 5
+
+
+class SelMode(IntEnum):
+    """What Select takes where a bit is 0, and how far its bits reach (asc-devkit docs, Select page)."""
+
+    VSEL_CMPMASK_SPR = 0
+    """Another tensor; every repeat uses the same bits."""
+    VSEL_TENSOR_SCALAR_MODE = 1
+    """A scalar; each repeat uses the bits that follow."""
+    VSEL_TENSOR_TENSOR_MODE = 2
+    """Another tensor; each repeat uses the bits that follow."""
+
+
+class ReduceOrder(IntEnum):
+    """What a maximum or minimum leaves for each repeat, and in which order (asc-devkit docs, ReduceRepeat page)."""
+
+    ORDER_VALUE_INDEX = 0
+    ORDER_INDEX_VALUE = 1
+    ORDER_ONLY_VALUE = 2
+    ORDER_ONLY_INDEX = 3
+
+
 class MaskMode(IntEnum):
     """How the vector mask is read: a bit per lane of a repeat, or a count of elements of the whole instruction."""
 

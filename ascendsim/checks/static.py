@@ -49,7 +49,7 @@ OOB_GM_BEFORE = Rule(
 
 UNDEFINED = ("E-CAP-UB-HW", "E-OOB-GM", "E-ALIGN-UB", "E-ALIGN-REDUCE", "E-DTYPE-OP", "E-CAST-PAIR", "E-OOB-LOCAL",
              "E-RANGE-MASK",
-             "E-SYNC-ID", "E-DTYPE-BF16", "E-API-PRODUCT")  # fmt: skip
+             "E-SYNC-ID", "E-DTYPE-BF16", "E-API-PRODUCT", "E-SELMASK", "E-TMP-REDUCE")  # fmt: skip
 """Codes after which executing a program has no meaning, even with --despite-findings."""
 
 

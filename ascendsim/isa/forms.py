@@ -224,6 +224,7 @@ def declare(
     takes_scalar: bool = False,
     scalar_role: str = "dst",
     reads_dst: bool = False,
+    lane_roles: tuple[str, ...] = ("dst", "src0", "src1"),
 ) -> Instruction:
     """Enter one instruction into the table."""
     return register_instruction(
@@ -243,13 +244,14 @@ def declare(
             name=name,
             scalar_role=scalar_role,
             reads_dst=reads_dst,
+            lane_roles=lane_roles,
         )
     )
 
 
 def lanes_of(row: Row) -> int:
     """Lanes of one repeat: mixed-width instructions count lanes by the wider element."""
-    return lane_count(max(o.dtype.bytes for _, o in row.operands))
+    return lane_count(max(o.dtype.bytes for role, o in row.operands if role in row.op.lane_roles))
 
 
 def elements(row: Row, role: str, operand: Operand) -> Lanes:

@@ -7,11 +7,11 @@ from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
-from ascendsim.device import Device
+from ascendsim.device import Device, VectorCost
 from ascendsim.dtypes import DType
 from ascendsim.errors import Finding, Rule
 from ascendsim.memory import GlobalTensor, Lanes, LocalTensor, Tensor
-from ascendsim.terms import FULL_MASK, Buffer, HalfOverflow, MaskMode, Pipe
+from ascendsim.terms import FULL_MASK, Buffer, HalfOverflow, HardEvent, MaskMode, Pipe
 
 Array = NDArray[Any]
 
@@ -201,6 +201,13 @@ Step = Callable[[], None]
 """One execution of a row."""
 
 
+@dataclass(slots=True)
+class CompareMask:
+    """The compare-mask register of a core: bits that Select looks at, as bytes, the lowest bit first."""
+
+    content: Array
+
+
 class Context(Protocol):
     """What an instruction's arithmetic sees when a program is executed.
 
@@ -243,6 +250,22 @@ class Context(Protocol):
     def logged(self, number: int) -> None:
         """Say that micro-operation `number` of the running row is done."""
 
+    def picker(self, operand: Operand, length_bytes: int, unit_bytes: int) -> Callable[[Array], Array]:
+        """Return what gives the elements of `unit_bytes` at each of the byte offsets that only the run knows.
+
+        An offset outside the operand's first `length_bytes`, or no multiple of the unit, is found and reads 0.
+        """
+
+    def placer(self, operand: Operand, length_bytes: int) -> Callable[[Array], None]:
+        """Return what writes as many elements from the operand's start on as there are values.
+
+        Values that do not fit into `length_bytes` are found and dropped.
+        """
+
+    @property
+    def compare_mask(self) -> CompareMask:
+        """The core's compare-mask register."""
+
     def scalar(self, row: Row) -> Callable[[], Array]:
         """Return what gives the scalar of a row, 0-d: its register's value, or its immediate, in the scalar's dtype."""
 
@@ -255,6 +278,27 @@ Execute = Callable[[Context, Row], Step | None]
 Touch = Callable[[Row], tuple[tuple[str, int, int], ...]]
 """Byte range of each operand, relative to the operand's start: (role, first, end)."""
 Check = Callable[[Row, tuple[TensorRef, ...], Device, str], "list[Finding]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What a user's file says of an instruction it declares, but for the arithmetic (see `ascendsim.isa.declared`).
+
+    Attributes:
+        cost: the AscendC name of an instruction that costs as much, or coefficients.
+        where: file and line of the arithmetic.
+        is_stored: whether it comes from a stored program, without arithmetic.
+    """
+
+    name: str
+    form: str
+    api: str
+    mnemonic: str
+    dtypes: tuple[str, ...]
+    cost: str | dict[str, Any]
+    doc: str
+    where: str
+    is_stored: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +329,12 @@ class Instruction:
     """Operand in whose type the scalar is."""
     reads_dst: bool = False
     """Whether dst is a source, too: dst = dst + ..."""
+    lane_roles: tuple[str, ...] = ("dst", "src0", "src1")
+    """Operands whose widest element says how many lanes a repeat has."""
+    own_cost: VectorCost | None = None
+    """Coefficients that the declaration brings along; the device's table of the family holds without."""
+    declared: Declaration | None = None
+    """Of an instruction that is not built in."""
     opcode: int = field(default=-1, compare=False)
 
 
@@ -292,6 +342,7 @@ TABLE: dict[str, Instruction] = {}
 """Every instruction by its Python name. Filled while the isa modules are imported, not changed afterwards."""
 
 BY_OPCODE: list[Instruction] = []
+"""Every instruction at its opcode: those of the table, then those that users declared."""
 
 
 def register_instruction(instruction: Instruction) -> Instruction:
@@ -365,6 +416,9 @@ class Recorder(Protocol):
     def new_register(self, dtype: DType) -> Register:
         """Return the next scalar register of the template being recorded."""
 
+    def fetch_event_id(self, event: HardEvent) -> int:
+        """Show the lowest free event id of a flag pair without taking it (FetchEventID)."""
+
     def fail(self, message: str) -> "Exception":
         """Return a KernelError with this message and the kernel line in front."""
 
@@ -390,6 +444,15 @@ def need_local(asc: Recorder, api: str, arg: str, value: object) -> None:
     if not isinstance(value, LocalTensor):
         what = "a GlobalTensor (copy it to UB first)" if isinstance(value, GlobalTensor) else type(value).__name__
         raise asc.fail(f"{api}: {arg} must be a LocalTensor in UB, got {what}")
+
+
+def need_count(asc: Recorder, api: str, arg: str, value: object) -> int:
+    """Return a count of elements; raise a KernelError unless it is a whole number that is not negative."""
+    need_int(asc, api, arg, value)
+    count: int = value  # type: ignore[assignment]
+    if count < 0:
+        raise asc.fail(f"{api}: {arg} must not be negative, got {count}")
+    return count
 
 
 def need_int(asc: Recorder, api: str, arg: str, value: object) -> None:

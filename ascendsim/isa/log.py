@@ -1,10 +1,11 @@
 """One row of a program as one row of an instruction log: the columns that vendor intrinsics are described by."""
 
+from ascendsim.dtypes import DType
 from ascendsim.isa.convert import cast_mnemonic
 from ascendsim.isa.instruction import MicroKind, MicroRow, Operand, Row, TensorRef
 from ascendsim.isa.move import COPY, PAD_IN, PAD_OUT
 from ascendsim.isa.transpose import va_addresses
-from ascendsim.terms import HardEvent, Pipe
+from ascendsim.terms import CmpMode, HardEvent, Pipe, ReduceOrder, SelMode
 
 COLUMNS = (
     "index", "ascendc_api", "instr", "pipe", "dtype", "dst_tensor", "dst_off_bytes", "src0_tensor", "src0_off_bytes",
@@ -16,14 +17,18 @@ COLUMNS = (
 
 _STRIDES = ("repeat", "dst_blk_stride", "src0_blk_stride", "src1_blk_stride", "dst_rep_stride", "src0_rep_stride",
             "src1_rep_stride")  # fmt: skip
+_NOTED = ("order", "sel_mode", "with_index", "base_bytes", "pattern")
+"""Parameters of an instruction's own that a log's note shows."""
 _COPY_NOTE = {"block_count": "nburst", "block_len": "len_blk"}
-_BIT_MOVES = ("Copy", "Brcb")
+_BIT_MOVES = ("Copy", "Brcb", "Gather", "Gatherb", "GatherMask", "Transpose")
 _TRANSPOSE = "TransDataTo5HD"
 """Its operands are in VA registers, so logs show no tensors; its running number is left out."""
 
 
 def mnemonic(row: Row) -> str:
     """Return the intrinsic's name."""
+    if "cmp_mode" in row.op.params:
+        return f"{row.op.mnemonic}_{CmpMode(row.param('cmp_mode')).name.lower()}"
     if row.op.api == "Cast":
         return cast_mnemonic(row)
     if row.op.api == _TRANSPOSE:
@@ -44,13 +49,19 @@ def dtype_text(row: Row) -> str:
         return "" if row.dst is None else f"b{first.dtype.bytes * 8}"
     if row.op.api in _BIT_MOVES:
         return f"u{first.dtype.bytes * 8}"
-    if row.src0 is not None and (row.op.api == "Cast" or row.src0.dtype is not first.dtype):
-        return f"{first.dtype.log_name}<-{row.src0.dtype.log_name}"
-    return first.dtype.log_name
+    return _types(first.dtype, row.src0.dtype if row.src0 is not None else first.dtype, row)
+
+
+def _types(to: DType, of: DType, row: Row) -> str:
+    """Of a comparison the type that is compared, of other masked instructions both where they differ."""
+    if "cmp_mode" in row.op.params:
+        return of.log_name
+    is_mixed = row.op.uses_mask and (row.op.api == "Cast" or of is not to)
+    return f"{to.log_name}<-{of.log_name}" if is_mixed else to.log_name
 
 
 def note(row: Row, tensors: tuple[TensorRef, ...]) -> str:
-    """Return what does not fit the other columns: flags, barrier pipes, burst geometry, reduction mode."""
+    """Return what does not fit the other columns: flags, barrier pipes, burst geometry, modes of an instruction."""
     if row.op.name in ("set_flag", "wait_flag"):
         event = HardEvent(row.param("event"))
         return f"{event.src.name}->{event.dst.name};id={row.param('event_id')}"
@@ -61,7 +72,16 @@ def note(row: Row, tensors: tuple[TensorRef, ...]) -> str:
         return ";".join(f"{_COPY_NOTE.get(n, n)}={v}" for n, v in named)
     if row.op.api == _TRANSPOSE:
         return _transpose_note(row, tensors)
-    return "mode=0" if row.op.api == "WholeReduceSum" else ""
+    if row.op.mnemonic == "vcadd":
+        return "mode=1" if row.dst is None else "mode=0"
+    return ";".join(f"{name}={_noted(name, row.param(name))}" for name in _NOTED if name in row.op.params)
+
+
+def _noted(name: str, value: int) -> str:
+    """A parameter by its name in AscendC where it is one of few."""
+    if name == "order":
+        return ReduceOrder(value).name.removeprefix("ORDER_")
+    return SelMode(value).name.removeprefix("VSEL_") if name == "sel_mode" else str(value)
 
 
 def _transpose_note(row: Row, tensors: tuple[TensorRef, ...]) -> str:
@@ -83,7 +103,7 @@ def log_row(row: Row, index: int, number: int, tensors: tuple[TensorRef, ...]) -
     out["note"] = note(row, tensors)
     for role, operand in row.operands if row.op.api != _TRANSPOSE else ():
         out[f"{role}_tensor"], out[f"{role}_off_bytes"] = _place(operand, tensors)
-    if row.op.uses_mask or row.op.name in ("set_vector_mask", "brcb"):
+    if row.op.uses_mask or row.op.name in ("set_vector_mask", "brcb", "gather_mask"):
         out["mask_mode"] = row.mask_mode.log_name
         out["mask_hi"], out["mask_lo"] = f"0x{row.mask_hi:x}", f"0x{row.mask_lo:x}"
     for name in _STRIDES:

@@ -1,11 +1,11 @@
-"""Sums inside a repeat. The order of additions is the documented one: adjacent pairs, as a binary tree.
+"""Reductions inside a repeat, and the sums. The order of additions is the documented one: adjacent pairs, as a tree.
 
 A masked lane takes no part ("absent"); the documents leave open whether it counts as +0, which shows only when the sum
 is -0. A result all of whose lanes are masked is not written on arch 2201.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast as typing_cast
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from ascendsim.dtypes import FLOAT, HALF, DType, saturate
 from ascendsim.isa import rules
 from ascendsim.isa.forms import REDUCE, Call, Form, Mask, apply_mask, declare, meet
-from ascendsim.isa.instruction import Array, Context, Row, Step, in_turn, need_int
+from ascendsim.isa.instruction import Array, Context, Instruction, Row, Step, in_turn, need_int
 from ascendsim.isa.lanes import byte_range, element_offsets, lane_grid, operand_at
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import Pipe
@@ -22,6 +22,8 @@ Adder = Callable[[Array, Array], Array]
 Present = Array | None
 """Which lanes take part; None: all of them."""
 Body = Callable[[Array, Present, Adder], Array]
+Reducer = Callable[[Array, Present], Array]
+"""Values [n, lanes of a group] and which of them are there, to results [n] or [n, cells of a result]."""
 
 
 def adjacent_pair_tree(values: Array, present: Present, add: Adder) -> Array:
@@ -86,27 +88,40 @@ def record_reduce(call: Call, dst: LocalTensor, src: LocalTensor, mask: Mask, pa
     call.asc.emit(call.op, dst=dst, src0=src, params=params)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reduction:
-    """A reduction of groups of `group(dtype)` neighbouring lanes to one element each."""
+def same_cell(row: Row) -> tuple[DType, int]:
+    """A result is one element of dst."""
+    assert row.dst is not None
+    return row.dst.dtype, 1
 
-    body: Body
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """A reduction of groups of `group(dtype)` neighbouring lanes to one result each.
+
+    Attributes:
+        bind: the arithmetic of a row.
+        group: lanes of a group.
+        cells: type and number of the elements that hold one result.
+    """
+
+    bind: Callable[[Context, Row], Reducer]
     group: Callable[[DType], int]
+    cells: Callable[[Row], tuple[DType, int]] = same_cell
 
     def touch(self, row: Row) -> tuple[tuple[str, int, int], ...]:
         """Byte ranges of the results that are written and of the lanes that are read."""
-        dst, src = row.dst, row.src0
-        assert dst is not None
+        src = row.src0
         assert src is not None
         dtype = src.dtype
         repeats, lanes = lane_grid(row, dtype.per_repeat)
         per_repeat = dtype.per_repeat // self.group(dtype)
-        results = _result_at(row, repeats * per_repeat + lanes // self.group(dtype), per_repeat)
-        first, end = (int(results.min()), int(results.max()) + 1) if results.size else (0, 0)
+        cell, cells = self.cells(row)
+        results = _result_at(row, repeats * per_repeat + lanes // self.group(dtype), per_repeat) * cells
+        first, end = (int(results.min()), int(results.max()) + cells) if results.size else (0, 0)
         read = operand_at(
             row, dtype.per_repeat, row.param("src0_blk_stride"), row.param("src0_rep_stride"), dtype.bytes
         )
-        return (("dst", first * dst.dtype.bytes, end * dst.dtype.bytes), ("src0", *byte_range(read, dtype.bytes)))
+        return (("dst", first * cell.bytes, end * cell.bytes), ("src0", *byte_range(read, dtype.bytes)))
 
     def execute(self, ctx: Context, row: Row) -> Step:
         """Reduce everything at once, or repeat by repeat where dst lies on src: each is read whole, then written."""
@@ -116,11 +131,11 @@ class _Reduction:
         repeats, lanes = lane_grid(row, src.dtype.per_repeat)
         (_, *written), (_, *read) = self.touch(row)
         if not meet(ctx, dst, (written[0], written[1]), src, (read[0], read[1])):
-            return self._sum(ctx, row, repeats, lanes)
-        return in_turn([self._sum(ctx, row, repeats[repeats == r], lanes[repeats == r]) for r in np.unique(repeats)])
+            return self._reduce(ctx, row, repeats, lanes)
+        return in_turn([self._reduce(ctx, row, repeats[repeats == r], lanes[repeats == r]) for r in np.unique(repeats)])
 
-    def _sum(self, ctx: Context, row: Row, repeats: Array, lanes: Array) -> Step:
-        """Read these lanes, sum each group, write the sums of groups that have a lane."""
+    def _reduce(self, ctx: Context, row: Row, repeats: Array, lanes: Array) -> Step:
+        """Read these lanes, reduce each group, write the results of groups that have a lane."""
         dst, src = row.dst, row.src0
         assert dst is not None
         assert src is not None
@@ -130,16 +145,30 @@ class _Reduction:
         results, which = np.unique(repeats * per_repeat + lanes // group, return_inverse=True)
         strides = row.param("src0_blk_stride"), row.param("src0_rep_stride")
         read = ctx.reader(src, Lanes.at(element_offsets(repeats, lanes, *strides, dtype.bytes)))
-        write = ctx.writer(dst, Lanes.at(_result_at(row, results, per_repeat)))
+        cell, cells = self.cells(row)
+        at = (_result_at(row, results, per_repeat)[:, None] * cells + np.arange(cells)).reshape(-1)
+        write = ctx.writer(replace(dst, dtype=cell), Lanes.at(at))
         arrange, present = _arranged((which, lanes % group), (results.size, group))
+        reduce = self.bind(ctx, row)
+
+        def step() -> None:
+            write(reduce(arrange(read()), present).reshape(-1))
+
+        return step
+
+
+def _with_adder(body: Body) -> Callable[[Context, Row], Reducer]:
+    """A sum's body, given the addition of the half-overflow mode in force."""
+
+    def bind(ctx: Context, row: Row) -> Reducer:
+        del row
 
         def add(a: Array, b: Array) -> Array:
             return saturate(a + b, ctx.overflow)
 
-        def step() -> None:
-            write(self.body(arrange(read()), present, add))
+        return lambda values, present: body(values, present, add)
 
-        return step
+    return bind
 
 
 def _arranged(at: tuple[Array, Array], shape: tuple[int, int]) -> tuple[Callable[[Array], Array], Present]:
@@ -163,35 +192,51 @@ def _result_at(row: Row, results: Array, per_repeat: int) -> Array:
     return offsets
 
 
+REDUCE_RULES = (
+    rules.dtypes((HALF, FLOAT), "dst", "src0"),
+    rules.same_dtype,
+    rules.aligned("src0"),
+    rules.repeat_range,
+    rules.strides(65535, 65535),
+    rules.in_bounds,
+)
+"""What every reduction of repeats must keep; the alignment of its destination differs."""
+
+
+def sum_of(  # noqa: D417 - the others are those of `declare`
+    body: Body, group: Callable[[DType], int], dst_elements: int, *, name: str, api: str, mnemonic: str, family: str
+) -> Instruction:
+    """Declare a sum of groups.
+
+    Args:
+        body: sums the last axis of [n, group], given which lanes are present.
+        group: lanes of a group.
+        dst_elements: elements to which dst is aligned.
+    """
+    shape = Reduction(_with_adder(body), group)
+    return declare(
+        name,
+        body.__doc__,
+        api=api,
+        mnemonic=mnemonic,
+        pipe=Pipe.V,
+        params=REDUCE,
+        cost="vector",
+        family=family,
+        execute=shape.execute,
+        touch=shape.touch,
+        checks=(*REDUCE_RULES[:3], rules.reduce_dst_aligned(dst_elements), *REDUCE_RULES[3:]),
+        uses_mask=True,
+    )
+
+
 def _reduction(
     api: str, mnemonic: str, group: Callable[[DType], int], dst_elements: int, call: type[Call]
 ) -> Callable[[Body], Form[Call]]:
     """Declare a reduction; the decorated function sums the last axis of [n, group], given which lanes are present."""
 
     def make(body: Body) -> Form[Call]:
-        shape = _Reduction(body, group)
-        op = declare(
-            body.__name__,
-            body.__doc__,
-            api=api,
-            mnemonic=mnemonic,
-            pipe=Pipe.V,
-            params=REDUCE,
-            cost="vector",
-            family=api,
-            execute=shape.execute,
-            touch=shape.touch,
-            checks=(
-                rules.dtypes((HALF, FLOAT), "dst", "src0"),
-                rules.same_dtype,
-                rules.aligned("src0"),
-                rules.reduce_dst_aligned(dst_elements),
-                rules.repeat_range,
-                rules.strides(65535, 65535),
-                rules.in_bounds,
-            ),
-            uses_mask=True,
-        )
+        op = sum_of(body, group, dst_elements, name=body.__name__, api=api, mnemonic=mnemonic, family=api)
         return Form(op, call)
 
     return make

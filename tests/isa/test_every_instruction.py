@@ -7,6 +7,8 @@ import struct
 
 import examples_arithmetic
 import examples_micro
+import examples_reduce
+import examples_select
 import examples_transpose
 import numpy as np
 import pytest
@@ -29,9 +31,10 @@ from ascendsim.terms import HardEvent, MaskMode, Pipe, RoundMode
 
 EXAMPLES = {
     name: list(runs)
-    for more in (examples_arithmetic, examples_transpose, examples_micro)
+    for more in (examples_arithmetic, examples_transpose, examples_micro, examples_reduce, examples_select)
     for name, runs in more.EXAMPLES.items()
 }
+"""By the instruction's name; those of a subject of its own stand in a module of their own."""
 
 
 def example(*names):

@@ -6,6 +6,7 @@ A case is (rule, kernel that breaks it, its messages, kernels that just keep it)
 from dataclasses import dataclass, replace
 
 import cases_arithmetic
+import cases_select
 import examples_transpose
 import pytest
 from lane_harness import DEVICE, gm_tensors, local
@@ -607,6 +608,10 @@ case(
 )
 
 
+for one in cases_select.CASES:
+    case(*one.positional, kept=one.kept)
+
+
 @pytest.mark.parametrize("c", CASES, ids=[f"{c.rule.code}: {c.messages[0]}" for c in CASES])
 def test_a_broken_rule_is_found_with_its_words_and_the_boundary_is_not(c):
     found = [f for f in findings(c.broken, c.device) if f.message in c.messages or f.code == c.rule.code]
@@ -624,6 +629,7 @@ def test_a_broken_rule_is_found_with_its_words_and_the_boundary_is_not(c):
     [
         *(rules, convert, sync, static, forms, move, reduce, scalar, transpose, vector, elementwise, compound, logic),
         dequant,
+        *cases_select.MODULES,
     ],
 )
 def test_every_rule_has_a_case(module):
@@ -701,7 +707,7 @@ def test_a_gm_bound_is_checked_on_every_core():
 def test_what_has_no_meaning_when_executed_is_named():
     assert UNDEFINED == (
         "E-CAP-UB-HW", "E-OOB-GM", "E-ALIGN-UB", "E-ALIGN-REDUCE", "E-DTYPE-OP", "E-CAST-PAIR", "E-OOB-LOCAL",
-        "E-RANGE-MASK", "E-SYNC-ID", "E-DTYPE-BF16", "E-API-PRODUCT",
+        "E-RANGE-MASK", "E-SYNC-ID", "E-DTYPE-BF16", "E-API-PRODUCT", "E-SELMASK", "E-TMP-REDUCE",
     )  # fmt: skip
 
 

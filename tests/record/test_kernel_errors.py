@@ -330,13 +330,30 @@ def test_an_exception_inside_a_tile_names_its_line():
     assert refused(part) == f"{at(part.__wrapped__, 2)}: the kernel raised LookupError: inside"
 
 
-def test_an_unknown_call_is_named():
-    def kernel(asc):
-        asc.abs_sub(X, X, X, 8)
+NOT_THERE = {
+    "sort32": "Sort32 is not modelled; see docs/adding-an-instruction.md",
+    "MrgSort": "MrgSort is not modelled; see docs/adding-an-instruction.md",
+    "set_cmp_mask": "SetCmpMask is not modelled; see docs/adding-an-instruction.md",
+    "whole_reduce_summ": "asc has no 'whole_reduce_summ'; did you mean whole_reduce_sum or whole_reduce_min?",
+    "Muls": "asc has no 'Muls'; did you mean muls or mul?",
+    "something_else": "asc has no 'something_else'; docs/writing-a-kernel.md lists what there is",
+}
 
-    assert refused(kernel) == (
-        f"{at(kernel, 1)}: the kernel raised AttributeError: 'AiCore' object has no attribute 'abs_sub'"
-    )
+
+@pytest.mark.parametrize("name", NOT_THERE)
+def test_an_unknown_call_is_named(name):
+    def kernel(asc):
+        getattr(asc, name)(X, X, 8)
+
+    text = refused(kernel)
+    assert text == f"{at(kernel, 1)}: {NOT_THERE[name]}"
+
+
+def test_a_kernel_can_ask_whether_a_call_is_there():
+    def kernel(asc):
+        assert [hasattr(asc, n) for n in ("add", "sort32", "nothing", "_own_")] == [True, False, False, False]
+
+    assert recorded(kernel).complete
 
 
 def test_an_unknown_type_name_is_an_input_error():

@@ -1,0 +1,328 @@
+"""Select: elements by bits.
+
+A bit stands for an element, eight in a byte, the lowest first.
+"""
+
+from collections.abc import Callable
+from dataclasses import astuple
+
+import numpy as np
+
+from ascendsim.device import Device
+from ascendsim.dtypes import FLOAT, HALF, UINT8, UINT16, UINT32
+from ascendsim.errors import Finding, Rule
+from ascendsim.isa import rules
+from ascendsim.isa.forms import (
+    BINARY,
+    UNARY,
+    BinaryRepeatParams,
+    Call,
+    Form,
+    Mask,
+    apply_mask,
+    begin_count,
+    declare,
+    elements,
+    end_count,
+    lanes_of,
+    meet,
+)
+from ascendsim.isa.instruction import Array, Context, Operand, Register, Row, Step, TensorRef, in_turn, need_count
+from ascendsim.isa.lanes import byte_range, element_offsets, lane_grid, repeats_of
+from ascendsim.isa.sync import BarrierCall, SyncInstructions
+from ascendsim.memory import Lanes, LocalTensor
+from ascendsim.terms import MaskMode, Pipe, SelMode, ceil_div
+
+SELECT_MASK = Rule(
+    "E-SELMASK",
+    "Select {operand} {tensor}: the selection mask has {got} bits, {wanted} are needed",
+    "one bit for each element, whole repeats",
+    "asc-devkit docs, Select page",
+)
+RESERVED = Rule(
+    "E-CAP-UB-RESERVED",
+    "Select {operand} {tensor} reaches UB address {got}: Select keeps the address of its mask at {wanted}",
+    "end allocations below the reserved 8 KiB",
+    "asc-devkit docs, Select page",
+)
+MASK_TYPES = (UINT8, UINT16, UINT32)
+"""Types of a selection mask; the documents also name uint64_t, which is no element type here."""
+RESERVED_BYTES = 128
+"""What Select writes of the reserved area: an address, spread by a Duplicate of 32 elements."""
+
+
+def _chosen(content: Array, wanted: int) -> Array:
+    """The first `wanted` bits; bits that nobody gave are 0."""
+    bits = np.zeros(wanted, np.bool_)
+    given = np.unpackbits(content.view(np.uint8), bitorder="little")[:wanted]
+    bits[: given.size] = given
+    return bits
+
+
+def _mask_bits(row: Row) -> int:
+    """Bits of the selection mask that a Select uses: one repeat's in mode 0, else those of all its repeats."""
+    assert row.dst is not None
+    lanes = row.dst.dtype.per_repeat
+    if "sel_mode" in row.op.params and row.param("sel_mode") == SelMode.VSEL_CMPMASK_SPR:
+        return lanes
+    return repeats_of(row, lanes) * lanes
+
+
+def _run_set_cmpmask(ctx: Context, row: Row) -> Step | None:
+    assert row.src0 is not None
+    if not row.param("mask_bytes"):
+        return None
+    read = ctx.reader(row.src0, Lanes.run(row.param("mask_bytes") // row.src0.dtype.bytes))
+
+    def step() -> None:
+        ctx.compare_mask.content = read().copy().view(np.uint8)
+
+    return step
+
+
+def _touch_set_cmpmask(row: Row) -> tuple[tuple[str, int, int], ...]:
+    return (("src0", 0, row.param("mask_bytes")),)
+
+
+def _enough_bits(role: str, needed: Callable[[Row], int]) -> Callable[..., list[Finding]]:
+    """The selection mask holds a bit for each element."""
+
+    def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+        del device
+        operand = dict(row.operands)[role]
+        tensor = rules.tensor_of(operand, tensors)
+        bits = 8 * (tensor.tensor_bytes - operand.offset_bytes)
+        if bits >= needed(row):
+            return []
+        fill = {"tensor": tensor.name}
+        return [SELECT_MASK.finding(where, operand="sel_mask", got=bits, wanted=needed(row), fill=fill)]
+
+    return check
+
+
+def _mask_type(role: str) -> Callable[..., list[Finding]]:
+    """The selection mask is unsigned."""
+
+    def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+        del tensors, device
+        got = dict(row.operands)[role].dtype
+        if got in MASK_TYPES:
+            return []
+        fill, wanted = {"api": row.op.api}, ", ".join(str(d) for d in MASK_TYPES)
+        return [rules.DTYPE_OP.finding(where, operand="sel_mask", got=got, wanted=wanted, fill=fill)]
+
+    return check
+
+
+def _reserved_free(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """No operand lies where modes 1 and 2 keep the mask's address or the scalar."""
+    first = device.ub.reserved_offset_bytes.value
+    if "sel_mode" in row.op.params and row.param("sel_mode") == SelMode.VSEL_CMPMASK_SPR:
+        return []
+    found = []
+    operands = dict(row.operands)
+    for role, start, end in row.op.touch(row):
+        tensor = rules.tensor_of(operands[role], tensors)
+        at = tensor.address_bytes + operands[role].offset_bytes
+        if at + start < first + RESERVED_BYTES and first < at + end:
+            fill = {"tensor": tensor.name}
+            got = f"0x{at + end - 1:x}"
+            found.append(RESERVED.finding(where, operand=role, got=got, wanted=f"0x{first:x}", fill=fill))
+    return found
+
+
+SET_CMPMASK = declare(
+    "set_cmpmask",
+    """Put what Select needs into the compare-mask register: its bits, or where they or its scalar lie.
+
+    For modes 1 and 2 the library first spreads an address or the scalar over reserved UB by a Duplicate and a barrier;
+    that is part of this row's time. Here the register takes the bits themselves in modes 0 and 2.
+
+    Source: asc-devkit docs, Select and SetCmpMask pages.
+    """,
+    api="Select",
+    mnemonic="set_cmpmask",
+    pipe=Pipe.V,
+    params=("repeat", "sel_mode", "mask_bytes"),
+    cost="vector",
+    family="SetCmpMask",
+    execute=_run_set_cmpmask,
+    touch=_touch_set_cmpmask,
+    checks=(
+        _mask_type("src0"),
+        rules.aligned("src0"),
+        _enough_bits("src0", lambda row: 8 * row.param("mask_bytes")),
+    ),
+    uses_mask=False,
+)
+
+
+def _run_select(ctx: Context, row: Row) -> Step:
+    """All lanes at once, or repeat by repeat where dst lies on what is read: a repeat is read whole, then written."""
+    dst = row.dst
+    assert dst is not None
+    repeats, lanes = lane_grid(row, lanes_of(row))
+    touched = {role: (first, end) for role, first, end in row.op.touch(row)}
+    if not any(meet(ctx, dst, touched["dst"], o, touched[role]) for role, o in row.operands if role != "dst"):
+        return _select(ctx, row, repeats, lanes)
+    return in_turn([_select(ctx, row, repeats[repeats == r], lanes[repeats == r]) for r in np.unique(repeats)])
+
+
+def _select(ctx: Context, row: Row, repeats: Array, lanes: Array) -> Step:
+    """Read the sources of these lanes and the bits, and write what the bits choose."""
+    dst, src0, src1 = row.dst, row.src0, row.src1
+    assert dst is not None
+    assert src0 is not None
+    assert src1 is not None
+
+    def at(role: str, operand: Operand) -> Lanes:
+        strides = row.param(f"{role}_blk_stride"), row.param(f"{role}_rep_stride")
+        return Lanes.at(element_offsets(repeats, lanes, *strides, operand.dtype.bytes))
+
+    wanted, per_repeat = _mask_bits(row), dst.dtype.per_repeat
+    bit = lanes if wanted == per_repeat else repeats * per_repeat + lanes
+    read, write = ctx.reader(src0, at("src0", src0)), ctx.writer(dst, at("dst", dst))
+    if row.op.takes_scalar:
+        other, bits = ctx.scalar(row), ctx.reader(src1, Lanes.run(wanted // 8 // src1.dtype.bytes))
+    else:
+        held = ctx.compare_mask
+        other, bits = ctx.reader(src1, at("src1", src1)), lambda: held.content
+    return lambda: write(np.where(_chosen(bits().copy(), wanted)[bit], read(), other()))
+
+
+def _touch_select(row: Row) -> tuple[tuple[str, int, int], ...]:
+    return tuple((role, *byte_range(elements(row, role, o), o.dtype.bytes)) for role, o in row.operands)
+
+
+SELECT = declare(
+    "select",
+    """dst[i] = src0[i] where the bit of element i is 1, else src1[i]; half, float; masked lanes stay.
+
+    The bits are those of the compare-mask register: the same in every repeat (mode 0), or one after another (mode 2).
+
+    Source: asc-devkit docs, Select page.
+    """,
+    api="Select",
+    mnemonic="vsel",
+    pipe=Pipe.V,
+    params=(*BINARY, "sel_mode"),
+    cost="vector",
+    family="Select",
+    execute=_run_select,
+    touch=_touch_select,
+    checks=(
+        rules.dtypes((HALF, FLOAT), "dst", "src0", "src1"),
+        rules.same_dtype,
+        rules.aligned("dst", "src0", "src1"),
+        rules.repeat_range,
+        rules.strides(255, 255),
+        _reserved_free,
+        rules.in_bounds,
+    ),
+    uses_mask=True,
+)
+
+
+def _touch_select_scalar(row: Row) -> tuple[tuple[str, int, int], ...]:
+    assert row.dst is not None
+    assert row.src0 is not None
+    sides = (("dst", row.dst), ("src0", row.src0))
+    read = tuple((role, *byte_range(elements(row, role, o), o.dtype.bytes)) for role, o in sides)
+    return (*read, ("src1", 0, ceil_div(_mask_bits(row), 8)))
+
+
+SELECT_SCALAR = declare(
+    "select_scalar",
+    """dst[i] = src[i] where bit i of the mask is 1, else the scalar; half, float; masked lanes stay (Select, mode 1).
+
+    Source: asc-devkit docs, Select page.
+    """,
+    api="Select",
+    mnemonic="vsel",
+    pipe=Pipe.V,
+    params=UNARY,
+    cost="vector",
+    family="Select",
+    execute=_run_select,
+    touch=_touch_select_scalar,
+    checks=(
+        rules.dtypes((HALF, FLOAT), "dst", "src0"),
+        _mask_type("src1"),
+        rules.aligned("dst", "src0", "src1"),
+        rules.repeat_range,
+        rules.strides(255, 255),
+        _enough_bits("src1", _mask_bits),
+        _reserved_free,
+        rules.in_bounds,
+    ),
+    uses_mask=True,
+    takes_scalar=True,
+    lane_roles=("dst", "src0"),
+)
+
+
+class SelectCall(Call):
+    """dst, sel_mask, src0, src1 (a tensor, or a number or Register in mode 1), sel_mode; then count, or mask form."""
+
+    def __call__(
+        self,
+        dst: LocalTensor,
+        sel_mask: LocalTensor,
+        src0: LocalTensor,
+        src1: LocalTensor | float | Register,
+        sel_mode: SelMode,
+        mask: Mask,
+        repeat_times: int | None = None,
+        repeat_params: BinaryRepeatParams | None = None,
+    ) -> None:
+        """Record the call."""
+        asc, api = self.asc, self.op.api
+        self.locals(dst=dst, sel_mask=sel_mask, src0=src0)
+        is_scalar = sel_mode == SelMode.VSEL_TENSOR_SCALAR_MODE
+        if is_scalar == isinstance(src1, LocalTensor):
+            wanted = "a number or a Register" if is_scalar else "a LocalTensor"
+            raise asc.fail(f"{api}: src1 must be {wanted} in {SelMode(sel_mode).name}, got {type(src1).__name__}")
+        p = repeat_params or BinaryRepeatParams()
+        lanes = dst.dtype.per_repeat
+        need_count(
+            asc,
+            api,
+            "count" if repeat_times is None else "repeat_times",
+            mask if repeat_times is None else repeat_times,
+        )
+        repeats = self._repeats(mask, repeat_times, lanes)
+        # the register is set before the mask is, as the library does
+        self._prepare(sel_mask, sel_mode, lanes if sel_mode == SelMode.VSEL_CMPMASK_SPR else max(0, repeats) * lanes)
+        if repeat_times is None:
+            begin_count(asc, api, mask)
+        else:
+            apply_mask(asc, api, mask, dst.dtype)
+        repeat = 1 if repeat_times is None else repeat_times
+        if isinstance(src1, LocalTensor):
+            asc.emit(SELECT, dst=dst, src0=src0, src1=src1, params=(repeat, *astuple(p), int(sel_mode)))
+        else:
+            params = (repeat, p.dst_blk_stride, p.src0_blk_stride, p.dst_rep_stride, p.src0_rep_stride)
+            asc.emit(
+                SELECT_SCALAR, dst=dst, src0=src0, src1=sel_mask, params=params, scalar=src1, scalar_dtype=dst.dtype
+            )
+        if repeat_times is None:
+            end_count(asc)
+
+    def _repeats(self, mask: Mask, repeat_times: int | None, lanes: int) -> int:
+        """Repeats that run: a count decides in the count form and in counter mode."""
+        state = self.asc.mask
+        if repeat_times is not None and state.mode is MaskMode.NORMAL:
+            return repeat_times
+        return ceil_div(mask if isinstance(mask, int) else state.lo, lanes)
+
+    def _prepare(self, sel_mask: LocalTensor, sel_mode: SelMode, bits: int) -> None:
+        """Set the compare-mask register, and wait for it."""
+        held = 0 if sel_mode == SelMode.VSEL_TENSOR_SCALAR_MODE else bits // 8
+        self.asc.emit(SET_CMPMASK, src0=sel_mask, params=(1, int(sel_mode), held))
+        BarrierCall(self.asc, SyncInstructions.pipe_barrier.op)(Pipe.V)
+
+
+class SelectInstructions:
+    """Select."""
+
+    select = Form(SELECT, SelectCall)
