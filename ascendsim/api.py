@@ -181,7 +181,11 @@ def _call(api: str, grad: Array, src: Array, soc: str | Platform, options: _Opti
     place = slice(dst.start_bytes, dst.start_bytes + dst.allocation_bytes)
     raw, written = ub.content[place], ub.written[place].reshape(-1, element.bytes).all(axis=1)
     result = raw.view(element.numpy).reshape(out_shape).copy()
-    arrays = (("input grad", grad2), ("input src", src2), ("output dst", result.reshape(-1)[written]))
+    arrays = (
+        ("input grad", grad2),
+        ("input src", src2),
+        ("output dst", np.where(written.reshape(result.shape), result, 0)),
+    )
     findings += (*execution.findings, *(f for what, array in arrays for f in non_finite(what, array)))
     return RunResult(
         name=api,

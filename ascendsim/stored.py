@@ -16,8 +16,9 @@ from ascendsim.program import from_arrays, to_arrays
 from ascendsim.result import Expectation, RunResult
 from ascendsim.sample import Sample, Tile
 
-SCHEMA = 2
-"""2: what all rows add up to stands beside the rows, of which a long run keeps only some."""
+SCHEMA = 3
+"""2: what all rows add up to stands beside the rows, of which a long run keeps only some. 3: devices say whether their
+cycles rest on figures of their own architecture; instructions are numbered by use."""
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 

@@ -174,7 +174,7 @@ class RoundingShiftCall(Call):
 
 
 def _shift_checks(allowed: tuple[DType, ...]) -> tuple[Check, ...]:
-    return (*_one_type(allowed), rules.shift_range)
+    return (rules.on_devices_with("vector_shift"), *_one_type(allowed), rules.shift_range)
 
 
 def shift(api: str, mnemonic: str, allowed: tuple[DType, ...]) -> Callable[[Arithmetic], Form[ScalarCall]]:

@@ -39,12 +39,6 @@ SELECT_MASK = Rule(
     "one bit for each element, whole repeats",
     "asc-devkit docs, Select page",
 )
-RESERVED = Rule(
-    "E-CAP-UB-RESERVED",
-    "Select {operand} {tensor} reaches UB address {got}: Select keeps the address of its mask at {wanted}",
-    "end allocations below the reserved 8 KiB",
-    "asc-devkit docs, Select page",
-)
 MASK_TYPES = (UINT8, UINT16, UINT32)
 """Types of a selection mask; the documents also name uint64_t, which is no element type here."""
 RESERVED_BYTES = 128
@@ -125,9 +119,9 @@ def _reserved_free(row: Row, tensors: tuple[TensorRef, ...], device: Device, whe
         tensor = rules.tensor_of(operands[role], tensors)
         at = tensor.address_bytes + operands[role].offset_bytes
         if at + start < first + RESERVED_BYTES and first < at + end:
-            fill = {"tensor": tensor.name}
+            fill = {"api": "Select", "tensor": tensor.name}
             got = f"0x{at + end - 1:x}"
-            found.append(RESERVED.finding(where, operand=role, got=got, wanted=f"0x{first:x}", fill=fill))
+            found.append(rules.RESERVED_UB.finding(where, operand=role, got=got, wanted=f"0x{first:x}", fill=fill))
     return found
 
 

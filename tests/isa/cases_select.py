@@ -271,9 +271,9 @@ case(
     kept=lambda asc, *_: asc.select(H, replace(MASK, allocation_bytes=16), H, H, MODE_0, 64, 2),
 )
 case(
-    select.RESERVED,
+    rules.RESERVED_UB,
     lambda asc, *_: asc.select(F, MASK, TOP[8], 0, MODE_1, 57),
-    "Select src0 top reaches UB address 0x2e003: Select keeps the address of its mask at 0x2e000",
+    "Select src0 top reaches UB address 0x2e003: the library keeps temporaries from 0x2e000 on",
     kept=(
         lambda asc, *_: asc.select(F, MASK, TOP[8], 0, MODE_1, 56),
         lambda asc, *_: asc.select(F, MASK, TOP, F, MODE_0, 64),
