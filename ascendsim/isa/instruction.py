@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
@@ -350,6 +350,12 @@ def need_count(asc: Recorder, api: str, arg: str, value: object) -> int:
     if count < 0:
         raise asc.fail(f"{api}: {arg} must not be negative, got {count}")
     return count
+
+
+def need_member(asc: Recorder, api: str, arg: str, value: object, kind: type[Enum]) -> None:
+    """Raise a KernelError unless `value` is a member of an enum."""
+    if not isinstance(value, kind):
+        raise asc.fail(f"{api}: {arg} must be a {kind.__name__} such as {next(iter(kind)).name}, got {value!r}")
 
 
 def need_int(asc: Recorder, api: str, arg: str, value: object) -> None:
