@@ -53,3 +53,10 @@ def test_a_global_tensor_is_no_source():
         KernelError, match=r"Gather: src must be a LocalTensor in UB, got a GlobalTensor \(copy it to UB first"
     ):
         recorded(lambda asc, g: asc.gather(F, g, O4, 0, 8), G)
+
+
+def test_a_count_known_only_when_the_program_runs_is_no_number():
+    with pytest.raises(
+        KernelError, match=r"the value that GatherMask read at test_select_errors\.py:\d+ is known only when"
+    ):
+        recorded(lambda asc: range(asc.gather_mask(F, F[64], 1, True, 8)))
