@@ -333,11 +333,11 @@ class AiCore(
             raise self.fail(f"{op.api}: the scalar must be a number or a Register, got {scalar!r}")
         self._segment.rows.append(row)
 
-    def new_register(self, dtype: DType) -> Register:
+    def new_register(self, dtype: DType, api: str = "GetValue") -> Register:
         """Return the next scalar register of the template being recorded."""
         number = self._segment.registers
         self._segment.registers += 1
-        return Register(number, dtype, self._where(), self._segment.serial)
+        return Register(number, dtype, self._where(), self._segment.serial, api)
 
     def _register_number(self, register: Register) -> int:
         if register.home != self._segment.serial:

@@ -37,6 +37,7 @@ from ascendsim.isa.instruction import (
     TensorRef,
     need_count,
     need_int,
+    need_member,
 )
 from ascendsim.isa.lanes import byte_range, element_offsets
 from ascendsim.memory import Lanes, LocalTensor
@@ -185,6 +186,7 @@ def _record_compare(
     """
     asc, api, lanes = call.asc, call.op.api, src0.dtype.per_repeat
     mask, repeat_times, strides = how
+    need_member(asc, api, "cmp_mode", mode, CmpMode)
     if repeat_times is not None:
         need_int(asc, api, "repeat_times", repeat_times)
         _ignore_mask(asc, api, mask, src0.dtype)

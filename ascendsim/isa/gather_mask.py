@@ -70,7 +70,7 @@ class GatherMaskCall(Call):
             need_int(asc, api, "src1_pattern", src1_pattern)
         set_mask_mode(asc, MaskMode.COUNTER if reduce_mode else MaskMode.NORMAL)
         set_mask(asc, 0, mask)
-        kept = asc.new_register(UINT32)
+        kept = asc.new_register(UINT32, api)
         p = params
         asc.emit(
             self.op,

@@ -56,7 +56,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Register:
-    """A scalar whose value exists only when the program runs (GetValue). It lives inside one template.
+    """A scalar whose value exists only when the program runs (GetValue, GatherMask). It lives inside one template.
 
     Python code cannot look at it: a condition, an index or a loop bound on it is an error that names the line.
     """
@@ -66,10 +66,12 @@ class Register:
     where: str
     home: int
     """Number of the template it lives in."""
+    api: str = "GetValue"
+    """What gave it."""
 
     def _refuse(self, *_: object) -> Any:
         raise RegisterUseError(
-            f"the value that GetValue read at {self.where} is known only when the program runs; Python cannot use it "
+            f"the value that {self.api} read at {self.where} is known only when the program runs; Python cannot use it "
             "in a condition, an index, a bound or arithmetic. Pass it to an instruction that takes a scalar "
             "(Duplicate, Adds, Muls), or decide on the host and pass the number in with the tiling"
         )
@@ -413,7 +415,7 @@ class Recorder(Protocol):
     def report(self, rule: Rule, *, operand: str = "", got: object = "", wanted: object = "", **fill: object) -> None:
         """Note a finding at the kernel line being recorded."""
 
-    def new_register(self, dtype: DType) -> Register:
+    def new_register(self, dtype: DType, api: str = "GetValue") -> Register:
         """Return the next scalar register of the template being recorded."""
 
     def fetch_event_id(self, event: HardEvent) -> int:
@@ -453,6 +455,12 @@ def need_count(asc: Recorder, api: str, arg: str, value: object) -> int:
     if count < 0:
         raise asc.fail(f"{api}: {arg} must not be negative, got {count}")
     return count
+
+
+def need_member(asc: Recorder, api: str, arg: str, value: object, kind: type[Enum]) -> None:
+    """Raise a KernelError unless `value` is a member of an enum."""
+    if not isinstance(value, kind):
+        raise asc.fail(f"{api}: {arg} must be a {kind.__name__} such as {next(iter(kind)).name}, got {value!r}")
 
 
 def need_int(asc: Recorder, api: str, arg: str, value: object) -> None:

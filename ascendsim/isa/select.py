@@ -27,7 +27,18 @@ from ascendsim.isa.forms import (
     lanes_of,
     meet,
 )
-from ascendsim.isa.instruction import Array, Context, Operand, Register, Row, Step, TensorRef, in_turn, need_count
+from ascendsim.isa.instruction import (
+    Array,
+    Context,
+    Operand,
+    Register,
+    Row,
+    Step,
+    TensorRef,
+    in_turn,
+    need_count,
+    need_member,
+)
 from ascendsim.isa.lanes import byte_range, element_offsets, lane_grid, repeats_of
 from ascendsim.isa.sync import BarrierCall, SyncInstructions
 from ascendsim.memory import Lanes, LocalTensor
@@ -272,10 +283,11 @@ class SelectCall(Call):
         """Record the call."""
         asc, api = self.asc, self.op.api
         self.locals(dst=dst, sel_mask=sel_mask, src0=src0)
-        is_scalar = sel_mode == SelMode.VSEL_TENSOR_SCALAR_MODE
+        need_member(asc, api, "sel_mode", sel_mode, SelMode)
+        is_scalar = sel_mode is SelMode.VSEL_TENSOR_SCALAR_MODE
         if is_scalar == isinstance(src1, LocalTensor):
             wanted = "a number or a Register" if is_scalar else "a LocalTensor"
-            raise asc.fail(f"{api}: src1 must be {wanted} in {SelMode(sel_mode).name}, got {type(src1).__name__}")
+            raise asc.fail(f"{api}: src1 must be {wanted} in {sel_mode.name}, got {type(src1).__name__}")
         p = repeat_params or BinaryRepeatParams()
         lanes = dst.dtype.per_repeat
         need_count(
@@ -300,6 +312,8 @@ class SelectCall(Call):
                 SELECT_SCALAR, dst=dst, src0=src0, src1=sel_mask, params=params, scalar=src1, scalar_dtype=dst.dtype
             )
         if repeat_times is None:
+            if not is_scalar:  # so the library's code
+                BarrierCall(asc, SyncInstructions.pipe_barrier.op)(Pipe.V)
             end_count(asc)
 
     def _repeats(self, mask: Mask, repeat_times: int | None, lanes: int) -> int:

@@ -402,3 +402,76 @@ case(
     "GatherMask src0 touches 32 B past the end of g (1056 B needed, 1024 B there)",
     kept=lambda asc, *_: asc.gather_mask(F, G, 1, True, 8, GatherMaskParams(1, 32, 1, 0)),
 )
+
+# ---- fields of every call ---------------------------------------------------------------------------------------
+
+STILL = BinaryRepeatParams(1, 1, 1, 0, 0, 0)
+WIDE_O, WIDE_U = local("wo", "uint32_t", 0x8000, 0x20000), local("wu", "uint8_t", 0x8000, 0x8000)
+B32 = local("b32", "uint32_t", 0x5000, 1024)
+REPEATED = {
+    "BlockReduceMax": lambda asc, n: asc.block_reduce_max(R, F, n, 8, 0, 1, 0),
+    "BlockReduceMin": lambda asc, n: asc.block_reduce_min(R, F, n, 8, 0, 1, 0),
+    "WholeReduceMax": lambda asc, n: asc.whole_reduce_max(R, F, 8, n, 0, 1, 0),
+    "WholeReduceMin": lambda asc, n: asc.whole_reduce_min(R, F, 8, n, 0, 1, 0),
+    "RepeatReduceSum": lambda asc, n: asc.repeat_reduce_sum(R, F, n, 8, 1, 1, 0, 0),
+    "Compare": lambda asc, n: asc.compare(WIDE_U, F, G, CmpMode.LT, 64, n, STILL),
+    "Compares": lambda asc, n: asc.compares(WIDE_U, F, 0, CmpMode.LT, 64, n, UnaryRepeatParams(1, 1, 0, 0)),
+    "Select": lambda asc, n: asc.select(F, WIDE_U, G, 0, MODE_1, 8, n, STILL),
+    "Gather": lambda asc, n: asc.gather(F, G, WIDE_O, 0, 8, n, 0),
+    "Gatherb": lambda asc, n: asc.gatherb(WIDE_O, B32, OFFSETS if n < 2 else local("lo", "uint32_t", 0, 8192), n),
+    "GatherMask": lambda asc, n: asc.gather_mask(WIDE_O, B32, 1, False, 0, GatherMaskParams(1, n, 0, 0)),
+}
+for api, call in REPEATED.items():
+    case(
+        rules.RANGE_REPEAT,
+        lambda asc, x, y, call=call: call(asc, 256),
+        f"{api} repeat 256 does not fit the 8-bit field (at most 255)",
+        kept=lambda asc, x, y, call=call: call(asc, 255),
+    )
+    case(
+        rules.REPEAT_ZERO,
+        lambda asc, x, y, call=call: call(asc, 0),
+        f"{api} does nothing: its repeat is 0",
+        kept=lambda asc, x, y, call=call: call(asc, 1),
+    )
+LANES = {
+    "BlockReduceMax of float": (64, lambda asc, n: asc.block_reduce_max(R, F, 1, n, 1, 1, 8)),
+    "WholeReduceMin of half": (128, lambda asc, n: asc.whole_reduce_min(R.reinterpret_cast("half"), H, n, 1, 1, 1, 8)),
+    "Compare of float": (64, lambda asc, n: asc.compare(U, F, G, CmpMode.LT, n, 1)),
+    "Select of half": (128, lambda asc, n: asc.select(H, MASK, H, 0, MODE_1, n, 1)),
+    "Gather of half, whose offsets are wider": (128, lambda asc, n: asc.gather(H, LONG, OFFSETS, 0, n, 1, 8)),
+    "ReduceMax of float": (64, lambda asc, n: asc.reduce_max(R, F, W, n, 1, 8)),
+}
+for text, (lanes, call) in LANES.items():
+    case(
+        rules.RANGE_MASK,
+        lambda asc, x, y, call=call, lanes=lanes: call(asc, lanes + 1),
+        f"{text.split(' ')[0]} mask {lanes + 1} exceeds the {lanes} lanes of a repeat",
+        kept=lambda asc, x, y, call=call, lanes=lanes: call(asc, lanes),
+    )
+
+
+def stride(api, what, low, high, call):
+    """The field `what` of one call(asc, value): low..high fit."""
+    for number in (low - 1, high + 1):
+        case(
+            rules.RANGE_STRIDE,
+            lambda asc, x, y, number=number: call(asc, number),
+            f"{api} {what} {number} is out of range {low}..{high}",
+            kept=tuple(lambda asc, x, y, edge=edge: call(asc, edge) for edge in (low, high)),
+        )
+
+
+stride("WholeReduceMax", "dst_rep_stride", 0, 65535, lambda asc, n: asc.whole_reduce_max(R, F, 1, 1, n, 1, 8))
+stride("BlockReduceMin", "src0_blk_stride", 0, 65535, lambda asc, n: asc.block_reduce_min(R, F, 1, 1, 1, n, 8))
+stride("ReduceMin", "src0_rep_stride", 0, 65535, lambda asc, n: asc.reduce_min(R, F, W, 1, 1, n))
+WIDE_F = WIDE_O.reinterpret_cast("float")
+stride("Compare", "src1_blk_stride", 0, 255,
+       lambda asc, n: asc.compare(U, WIDE_F, WIDE_F, CmpMode.LT, 64, 1, BinaryRepeatParams(1, 1, n)))  # fmt: skip
+stride("Select", "src1_rep_stride", 0, 255,
+       lambda asc, n: asc.select(F, MASK, F, G, MODE_2, 1, 1, BinaryRepeatParams(src1_rep_stride=n)))  # fmt: skip
+stride("Gather", "dst_rep_stride", 0, 65535, lambda asc, n: asc.gather(F, G, OFFSETS, 0, 1, 1, n))
+stride("GatherMask", "src0_blk_stride", 0, 255,
+       lambda asc, n: asc.gather_mask(F, G, 1, True, 1, GatherMaskParams(n)))  # fmt: skip
+stride("GatherMask", "src0_rep_stride", 0, 65535,
+       lambda asc, n: asc.gather_mask(F, G, 1, True, 1, GatherMaskParams(1, 1, n)))  # fmt: skip
