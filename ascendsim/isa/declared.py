@@ -8,9 +8,9 @@ so that it can be loaded where the file is gone.
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, cast, overload
+from typing import Any, cast
 
 import numpy as np
 from pydantic import ValidationError
@@ -18,24 +18,14 @@ from pydantic import ValidationError
 from ascendsim.device import VectorCost
 from ascendsim.dtypes import FLOAT, HALF, DType, dtype
 from ascendsim.errors import InputError, KernelError
-from ascendsim.isa import rules
+from ascendsim.isa.elementwise import unary
 from ascendsim.isa.forms import (
-    UNARY,
-    Call,
     Form,
-    Mask,
-    Strides,
-    UnaryRepeatParams,
     binary,
-    declare,
-    run_elementwise,
     scalar_binary,
-    touch_elementwise,
 )
 from ascendsim.isa.instruction import BY_OPCODE, TABLE, Array, Check, Declaration, Instruction
 from ascendsim.isa.reduce import block_reduction, whole_reduction
-from ascendsim.memory import LocalTensor
-from ascendsim.terms import Pipe
 
 Arithmetic = Callable[..., Array]
 
@@ -61,64 +51,6 @@ class Cost:
     partial_repeat: int = 16
     conflict: str = "none"
     source: str = "given with the instruction"
-
-
-class UnaryCall(Call):
-    """dst, src; then count, or mask, repeat_times and strides."""
-
-    @overload
-    def __call__(self, dst: LocalTensor, src: LocalTensor, count: int, /) -> None: ...
-    @overload
-    def __call__(
-        self,
-        dst: LocalTensor,
-        src: LocalTensor,
-        mask: Mask,
-        repeat_times: int,
-        repeat_params: UnaryRepeatParams = ...,
-    ) -> None: ...
-    def __call__(
-        self,
-        dst: LocalTensor,
-        src: LocalTensor,
-        mask: Mask,
-        repeat_times: int | None = None,
-        repeat_params: UnaryRepeatParams | None = None,
-    ) -> None:
-        """Record the call."""
-        self.locals(dst=dst, src=src)
-        strides = Strides((1, 1, 8, 8), astuple(repeat_params or UnaryRepeatParams()))
-        self.issue(mask, repeat_times, strides, dst, src)
-
-
-def unary(api: str, mnemonic: str, allowed: tuple[DType, ...]) -> Callable[[Arithmetic], Form[UnaryCall]]:
-    """Declare a one-source element-wise instruction; the decorated function is its arithmetic."""
-
-    def make(fn: Arithmetic) -> Form[UnaryCall]:
-        op = declare(
-            fn.__name__,
-            fn.__doc__,
-            api=api,
-            mnemonic=mnemonic,
-            pipe=Pipe.V,
-            params=UNARY,
-            cost="vector",
-            family=api,
-            execute=run_elementwise(lambda _ctx, _row: fn),
-            touch=touch_elementwise,
-            checks=(
-                rules.dtypes(allowed, "dst", "src0"),
-                rules.same_dtype,
-                rules.aligned("dst", "src0"),
-                rules.repeat_range,
-                rules.strides(65535, 255),
-                rules.in_bounds,
-            ),
-            uses_mask=True,
-        )
-        return Form(op, UnaryCall)
-
-    return make
 
 
 def _block(api: str, mnemonic: str, _allowed: tuple[DType, ...]) -> Callable[[Arithmetic], Form[Any]]:
