@@ -112,16 +112,15 @@ def run(
     Writes a folder with report.md, timeline.png and .svg, memory.png, trace.json, outputs.npz, findings.json and the
     resolved scenario.
     """
-    from ascendsim.painter import Painter
+    from ascendsim.machine import run as run_scenario
+    from ascendsim.painter import Forked, Painter, started
+    from ascendsim.report import terminal
+    from ascendsim.runfolder import check_folder, write_run
+    from ascendsim.scenario import load_scenario
+    from ascendsim.window import parse_window
 
     unit = _time_unit(trace_time)
-    with Painter() as painter:  # it loads what it needs while this process does
-        from ascendsim.machine import run as run_scenario
-        from ascendsim.report import terminal
-        from ascendsim.runfolder import check_folder, write_run
-        from ascendsim.scenario import load_scenario
-        from ascendsim.window import parse_window
-
+    with Painter(Forked if sys.platform == "linux" else started) as painter:  # it loads what it needs meanwhile
         loaded = load_scenario(scenario, parse_changes(changes))
         target = folder or Path("out") / loaded.name
         check_folder(target)
