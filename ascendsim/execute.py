@@ -879,15 +879,21 @@ def _written(spans: list[Array], memory: Bytes) -> tuple[str, str]:
 
 
 def _numbered(log: dict[int, list[dict[str, str]]]) -> tuple[dict[str, str], ...]:
-    """Log entries in program order, vector calls numbered as in `Program.instruction_log`."""
-    number = 0
-    entries = [entry for position in sorted(log) for entry in log[position]]
-    for index, entry in enumerate(entries):
-        entry["index"] = str(index)
-        if entry["ascendc_api"] and entry["dst_tensor"]:
-            number += 1
-            entry["ascendc_api"] += f"#{number}"
-    return tuple(entries)
+    """Log entries in program order, vector calls numbered as in `Program.instruction_log`.
+
+    The index is the row's number on its core, moved on by the micro-operations before it.
+    """
+    number = more = 0
+    numbered: list[dict[str, str]] = []
+    for position in sorted(log):
+        for i, entry in enumerate(log[position]):
+            entry["index"] = str(position + more + i)
+            if entry["ascendc_api"] and entry["dst_tensor"]:
+                number += 1
+                entry["ascendc_api"] += f"#{number}"
+        numbered += log[position]
+        more += len(log[position]) - 1
+    return tuple(numbered)
 
 
 def dtype_array(memory: Bytes, dtype: DType, shape: tuple[int, ...]) -> Array:
