@@ -27,8 +27,8 @@ PIPES = {
     Pipe.MTE3: "data_copy_ub_to_gm data_copy_pad_ub_to_gm",
     Pipe.S: "get_value set_value set_mask_count set_mask_norm set_vector_mask set_va_reg_sb set_deq_scale",
 }
-"""Arithmetic, moves inside UB, comparisons, selections and reductions are V's; GM to UB is MTE2's, UB to GM MTE3's; reading
-and writing elements and setting registers is the scalar unit's (asc-devkit docs, appendix on the pipes of API calls)."""
+"""Arithmetic, moves inside UB, comparisons, selections and reductions are V's; GM to UB is MTE2's, UB to GM MTE3's;
+reading and writing elements and setting registers is the scalar unit's (asc-devkit docs, appendix on pipes)."""
 
 
 @pytest.fixture(params=list(TABLE))
