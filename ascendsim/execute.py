@@ -390,6 +390,10 @@ class Machine:
 
         return load
 
+    def tensor_bytes(self, operand: Operand) -> int:
+        """Return the length of the operand's tensor."""
+        return self._tensor(operand).tensor_bytes
+
     def storer(self, operand: Operand, at: Lanes) -> Callable[[Array, Array | None], None]:
         """Return what writes elements, and says which of them count as written; None for all."""
         area, width = self._area(operand, at, operand.dtype, written=True), operand.dtype.bytes

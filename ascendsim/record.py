@@ -120,6 +120,7 @@ class AiCore(
         """Instructions that the kernel's file declares, by name."""
         self.device = builder.device
         self.ques: list[TQue | TBuf] = []
+        self.is_in_vector_function = False
         self._mask = MaskState()
         self._deq_scale: int | None = None
         self._builder = builder
@@ -304,6 +305,8 @@ class AiCore(
         body: Body | None = None,
     ) -> None:
         """Append one row to the template being recorded."""
+        if self.is_in_vector_function:
+            raise self.fail(f"{op.api or op.name} inside a vector function, which holds micro-operations only")
         self.settle()
         line, step = self.place()
         row = Row(
@@ -419,6 +422,8 @@ class AiCore(
             fn: the tile's function.
             values: its arguments behind `asc`, in the order of its parameters.
         """
+        if self.is_in_vector_function:
+            raise self.fail(f"@tile {fn.function.__name__} inside a vector function, which holds micro-operations only")
         if self._segment.is_tile:
             self._run_tile(fn, values)
             return

@@ -317,6 +317,10 @@ class _Looker:
         read = self.reader(operand, at)
         return lambda: (read(), None)
 
+    def tensor_bytes(self, operand: Operand) -> int:
+        """Return the length of the operand's tensor."""
+        return self._tensor(operand).tensor_bytes
+
     def storer(self, operand: Operand, at: Lanes) -> Callable[[Array, Array | None], None]:
         """Return what takes elements of an operand."""
         write = self.writer(operand, at)

@@ -242,6 +242,9 @@ class Context(Protocol):
     def loader(self, operand: Operand, at: Lanes) -> Callable[[], tuple[Array, Array | None]]:
         """Return what gives elements, 1-D, and which of them are written; None where all are. Nothing is noted."""
 
+    def tensor_bytes(self, operand: Operand) -> int:
+        """Return the length of the operand's tensor."""
+
     def storer(self, operand: Operand, at: Lanes) -> Callable[[Array, Array | None], None]:
         """Return what writes elements, and says which of them count as written; None for all."""
 
@@ -377,6 +380,8 @@ class Recorder(Protocol):
     """The side of `AiCore` that instructions use when a kernel calls them."""
 
     device: Device
+    is_in_vector_function: bool
+    """Whether a vector function is open, which holds micro-operations only."""
 
     @property
     def mask(self) -> MaskState:

@@ -8,7 +8,8 @@ stores. `asc.vector_function()` opens one; what is called on it becomes the body
         vf.store_align(dst, vf.mul(vf.load_align(a), vf.load_align(b), mask), mask)
 
 A register is virtual and defined once; how many are alive at a time is not checked. Lanes outside the mask of a
-computation become 0 (zeroing mode); lanes outside the mask of a store stay as they are in memory.
+computation become 0 (zeroing mode); lanes outside the mask of a store stay as they are in memory. Halves lie either
+densely, 128 in a register, or one in each word; which of the two is known, and mixing them is refused.
 Sources: asc-devkit docs, Reg vector pages and architecture page 3510; instruction names and the order of a body's
 operations as observed from the real SoftmaxGrad (docs/provenance.md).
 """
@@ -36,7 +37,7 @@ from ascendsim.isa.instruction import (
     need_local,
 )
 from ascendsim.isa.micro_run import run_body
-from ascendsim.isa.micro_table import MICRO, lanes_of
+from ascendsim.isa.micro_table import MICRO, WORD_LANES, lanes_of
 from ascendsim.isa.micro_walk import memory_of, uses_of, wanted_lanes
 from ascendsim.memory import LocalTensor
 from ascendsim.terms import FULL_MASK, Pipe
@@ -87,12 +88,33 @@ class StoreDist(Enum):
     """Two registers, their lanes taking turns."""
 
 
+class Layout(Enum):
+    """How elements lie in a register."""
+
+    DENSE = "one behind the other"
+    WORDS = "one in each word"
+    ALL = "the same everywhere"
+    """A scalar, which is both."""
+
+
+_WIDTH: dict[LoadDist | StoreDist, int] = {
+    LoadDist.UNPACK_B16: 2,
+    LoadDist.DINTLV_B32: 4,
+    LoadDist.E2B_B32: 4,
+    LoadDist.E2B_B16: 2,
+    StoreDist.PACK_B32: 2,
+    StoreDist.INTLV_B32: 4,
+}
+"""Bytes of the elements that a distribution is for; the others take any."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RegTensor:
-    """A vector register: its number in the body, the type of its lanes, and the body it belongs to."""
+    """A vector register: its number in the body, the type and layout of its lanes, and the body it belongs to."""
 
     number: int
     dtype: DType
+    layout: "Layout"
     home: "VectorFunction"
 
 
@@ -113,6 +135,7 @@ class VectorFunction:
         self._asc = asc
         self._rows: list[MicroRow] = []
         self._registers = 0
+        self._is_closed = False
 
     # ---- masks --------------------------------------------------------------------------------------------------
 
@@ -128,24 +151,29 @@ class VectorFunction:
 
     def load_align(self, src: LocalTensor, dist: LoadDist = LoadDist.NORM) -> RegTensor:
         """Load a register from `src` on."""
+        if dist is LoadDist.DINTLV_B32:
+            raise self._asc.fail("LoadAlign: DINTLV_B32 fills two registers; use load_align2")
         return self.load_align2(src, dist)[0]
 
     def load_align2(self, src: LocalTensor, dist: LoadDist) -> tuple[RegTensor, ...]:
         """Load all registers that `dist` fills: two for DINTLV_B32, one for the others."""
         need_local(self._asc, "LoadAlign", "src", src)
-        return self._emit(MICRO[dist.value], src.dtype, memory=src)
+        self._need_member("LoadAlign", dist, LoadDist)
+        self._need_type("LoadAlign", src.dtype, dist)
+        layout = Layout.WORDS if dist is LoadDist.UNPACK_B16 else Layout.DENSE
+        return self._emit(MICRO[dist.value], src.dtype, memory=src, layout=layout)
 
     def store_align(
         self, dst: LocalTensor, src: RegTensor, mask: MaskReg = ALL_LANES, dist: StoreDist = StoreDist.NORM
     ) -> None:
         """Store the active lanes of a register to `dst` on."""
-        need_local(self._asc, "StoreAlign", "dst", dst)
-        self._emit(MICRO[dist.value], dst.dtype, (src,), mask, memory=dst)
+        if dist is StoreDist.INTLV_B32:
+            raise self._asc.fail("StoreAlign: INTLV_B32 stores two registers; use store_align2")
+        self._store(dst, (src,), mask, dist)
 
     def store_align2(self, dst: LocalTensor, src0: RegTensor, src1: RegTensor, mask: MaskReg = ALL_LANES) -> None:
         """Store two registers, lanes taking turns (INTLV_B32)."""
-        need_local(self._asc, "StoreAlign", "dst", dst)
-        self._emit(MICRO[StoreDist.INTLV_B32.value], dst.dtype, (src0, src1), mask, memory=dst)
+        self._store(dst, (src0, src1), mask, StoreDist.INTLV_B32)
 
     def local_mem_bar(self) -> None:
         """Let loads that follow see what the stores before have written (LocalMemBar VEC_STORE, VEC_LOAD)."""
@@ -155,7 +183,9 @@ class VectorFunction:
 
     def duplicate(self, value: float, element: DType = FLOAT) -> RegTensor:
         """Return a register with `value` in every lane."""
-        return self._emit(MICRO["reg_dup_scalar"], element, scalar_bits=pack(value, element))[0]
+        self._need_type("Duplicate", element, LoadDist.NORM)
+        bits = pack(value, element)
+        return self._emit(MICRO["reg_dup_scalar"], element, scalar_bits=bits, layout=Layout.ALL)[0]
 
     def duplicate_lane0(self, src: RegTensor, mask: MaskReg = ALL_LANES) -> RegTensor:
         """Return a register with lane 0 of `src` in every active lane (Duplicate from a register)."""
@@ -184,21 +214,65 @@ class VectorFunction:
     def cast(self, src: RegTensor, element: DType | str, mask: MaskReg = ALL_LANES) -> RegTensor:
         """Return `src` as another type, 32-bit lane by lane; narrowing rounds to nearest even and keeps infinities."""
         to = dtype(element)
+        self._need_registers("Cast", (src,))
         if {to, src.dtype} != {HALF, FLOAT}:
             raise self._asc.fail(f"Cast: {src.dtype} to {to} is not modelled in a vector function; half and float are")
-        return self._compute("reg_cast", (src,), mask, to)
+        self._need_layout("Cast", src, Layout.WORDS, "load it with UNPACK_B16")
+        return self._emit(MICRO["reg_cast"], to, (src,), mask, layout=Layout.WORDS if to is HALF else Layout.DENSE)[0]
 
     # ---- recording ----------------------------------------------------------------------------------------------
 
-    def _compute(
-        self, name: str, sources: tuple[RegTensor, ...], mask: MaskReg, element: DType | None = None
-    ) -> RegTensor:
+    def _compute(self, name: str, sources: tuple[RegTensor, ...], mask: MaskReg) -> RegTensor:
+        self._need_registers(name, sources)
         kinds = {s.dtype for s in sources}
         if len(kinds) > 1:
             raise self._asc.fail(
                 f"{name}: registers of {' and '.join(sorted(str(k) for k in kinds))}; cast one of them"
             )
-        return self._emit(MICRO[name], element or sources[0].dtype, sources, mask)[0]
+        layouts = {s.layout for s in sources} - {Layout.ALL}
+        if len(layouts) > 1:
+            raise self._asc.fail(f"{name}: halves {Layout.DENSE.value} and {Layout.WORDS.value} cannot be combined")
+        if name.startswith("reg_reduce"):
+            self._need_layout(name, sources[0], Layout.DENSE, "cast it to float first")
+        layout = layouts.pop() if layouts else Layout.DENSE
+        return self._emit(MICRO[name], sources[0].dtype, sources, mask, layout=layout)[0]
+
+    def _store(self, dst: LocalTensor, sources: tuple[RegTensor, ...], mask: MaskReg, dist: StoreDist) -> None:
+        need_local(self._asc, "StoreAlign", "dst", dst)
+        self._need_member("StoreAlign", dist, StoreDist)
+        self._need_registers("StoreAlign", sources)
+        self._need_type("StoreAlign", dst.dtype, dist)
+        for source in sources:
+            if source.dtype is not dst.dtype:
+                raise self._asc.fail(
+                    f"StoreAlign: a register of {source.dtype} into {dst.name} of {dst.dtype}; cast it first"
+                )
+            if dist is StoreDist.PACK_B32:
+                self._need_layout("StoreAlign PACK_B32", source, Layout.WORDS, "store it with NORM")
+            else:
+                self._need_layout(f"StoreAlign {dist.name}", source, Layout.DENSE, "store it with PACK_B32")
+        self._emit(MICRO[dist.value], dst.dtype, sources, mask, memory=dst)
+
+    def _need_registers(self, what: str, sources: tuple[object, ...]) -> None:
+        for source in sources:
+            if not isinstance(source, RegTensor):
+                raise self._asc.fail(f"{what}: a register is needed, got {type(source).__name__}; load_align gives one")
+
+    def _need_member(self, what: str, dist: object, kind: type[Enum]) -> None:
+        if not isinstance(dist, kind):
+            raise self._asc.fail(f"{what}: dist must be a {kind.__name__}, got {dist!r}")
+
+    def _need_layout(self, what: str, register: RegTensor, wanted: Layout, instead: str) -> None:
+        """Halves lie as the call takes them; a word is both."""
+        if register.dtype is HALF and register.layout not in (wanted, Layout.ALL):
+            raise self._asc.fail(f"{what}: the register's halves lie {register.layout.value}; {instead}")
+
+    def _need_type(self, what: str, element: DType, dist: LoadDist | StoreDist) -> None:
+        if element not in (HALF, FLOAT):
+            raise self._asc.fail(f"{what}: {element} is not modelled in a vector function; half and float are")
+        width = _WIDTH.get(dist, element.bytes)
+        if element.bytes != width:
+            raise self._asc.fail(f"{what}: {dist.name} is for elements of {width} bytes, {element} has {element.bytes}")
 
     def _emit(
         self,
@@ -209,13 +283,17 @@ class VectorFunction:
         *,
         memory: LocalTensor | None = None,
         scalar_bits: int = 0,
+        layout: Layout = Layout.DENSE,
     ) -> tuple[RegTensor, ...]:
+        if self._is_closed:
+            raise self._asc.fail(f"{op.name}: its vector function is closed; call it inside the with block")
         for source in sources:
             if source.home is not self:
                 raise self._asc.fail(f"{op.name}: register {source.number} belongs to another vector function")
         line, step = self._asc.place()
         src_dtype = sources[0].dtype if sources else element
-        lanes = (1 << lanes_of(op, element, src_dtype)) - 1
+        count = WORD_LANES if layout is Layout.WORDS else lanes_of(op, element, src_dtype)
+        lanes = (1 << count) - 1
         first = self._registers
         self._rows.append(
             MicroRow(
@@ -232,10 +310,11 @@ class VectorFunction:
             )
         )
         self._registers += op.results
-        return tuple(RegTensor(first + i, element, self) for i in range(op.results))
+        return tuple(RegTensor(first + i, element, layout, self) for i in range(op.results))
 
     def finish(self) -> Body:
-        """Return the body."""
+        """Close it and return the body."""
+        self._is_closed = True
         rows = tuple(self._rows)
         return Body(rows, uses_of(rows))
 
@@ -246,10 +325,20 @@ class VectorFunctionCall(Call):
     @contextmanager
     def __call__(self) -> Iterator[VectorFunction]:
         """Record what is called on the function that is handed out as one row."""
-        vf = VectorFunction(self.asc)
-        yield vf
+        asc, api = self.asc, self.op.api
+        if asc.is_in_vector_function:
+            raise asc.fail(f"{api} inside a vector function: close the one that is open first")
+        vf = VectorFunction(asc)
+        asc.is_in_vector_function = True
+        try:
+            yield vf
+        finally:
+            asc.is_in_vector_function = False
         body = vf.finish()
-        self.asc.emit(self.op, params=(len(body.rows),), body=body)
+        if body.rows:
+            asc.emit(self.op, params=(len(body.rows),), body=body)
+        else:
+            asc.report(rules.REPEAT_ZERO, got=0, wanted="at least 1", api=api, what="number of micro-operations")
 
 
 def _touch(row: Row) -> tuple[tuple[str, int, int], ...]:
@@ -306,7 +395,9 @@ def _bars(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) 
         ref, width = tensors[micro.memory.tensor], micro.dtype.bytes
         base = ref.address_bytes + micro.memory.offset_bytes
         at = (base + memory_of(micro, wanted)[:, None] * width + np.arange(width)).reshape(-1)
-        at = at[at < device.ub_bytes]
+        # A load may reach behind its tensor into what was stored there: those lanes belong to nothing.
+        end = device.ub_bytes if micro.op.kind is MicroKind.STORE else ref.address_bytes + ref.tensor_bytes
+        at = at[at < min(end, device.ub_bytes)]
         if micro.op.kind is MicroKind.STORE:
             stored[at] = True
         elif stored[at].any():

@@ -1,7 +1,8 @@
 """Values of a vector function: its micro-operations on register files, those that do not depend on one another at once.
 
 A register file is an array [registers of one element type, lanes]. Bytes that nobody has written are followed through
-the registers, as they are through moves in UB: a result that rests on one counts as unwritten where it is stored.
+the registers, as they are through moves in UB: a result that rests on one counts as unwritten where it is stored. What
+a load finds behind the end of its tensor counts the same.
 """
 
 from collections.abc import Callable, Sequence
@@ -147,16 +148,19 @@ class _Maker:
         if not at.size:
             return lambda: None
         assert group[0].memory is not None
-        read = self._ctx.loader(Operand(group[0].memory.tensor, 0, kind), Lanes.at(at))
+        operand = Operand(group[0].memory.tensor, 0, kind)
+        read = self._ctx.loader(operand, Lanes.at(at))
+        inside = (at + 1) * kind.bytes <= self._ctx.tensor_bytes(operand)
+        is_whole = bool(inside.all())
         place = _flat(np.concatenate(targets))
         file, known = regs.files[kind.code].reshape(-1), regs.known[kind.code].reshape(-1)
 
         def load() -> None:
             values, flags = read()
             file[place] = values
-            if flags is not None:
+            if flags is not None or not is_whole:
                 regs.tainted = True
-                known[place] = flags
+                known[place] = inside if flags is None else flags & inside
 
         return load
 

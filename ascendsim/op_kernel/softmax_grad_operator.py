@@ -64,14 +64,13 @@ def _init_queues(asc: AiCore, src: GlobalTensor, t: SoftmaxGradOperatorTiling) -
 @tile
 def _load_tile(asc: AiCore, grad: GlobalTensor, src: GlobalTensor, queues: Queues, count: int) -> None:
     with asc.trace("copy in"):
-        _copy_in(asc, queues.in_grad, grad, count)
-        _copy_in(asc, queues.in_p, src, count)
-
-
-def _copy_in(asc: AiCore, queue: TQue, source: GlobalTensor, count: int) -> None:
-    local = queue.alloc_tensor(source.dtype)
-    asc.data_copy(local, source, count)
-    queue.enque(local)
+        # Both buffers before the first copy: V frees both at once, and were one waited for behind a copy only, V could
+        # be through with the next tile and set that flag again.
+        grad_local, src_local = queues.in_grad.alloc_tensor(grad.dtype), queues.in_p.alloc_tensor(src.dtype)
+        asc.data_copy(grad_local, grad, count)
+        queues.in_grad.enque(grad_local)
+        asc.data_copy(src_local, src, count)
+        queues.in_p.enque(src_local)
 
 
 @tile

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from examples_micro import DEVICE, A, B, D, run
+from examples_micro import DEVICE, A, B, D, H, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lane_harness import local
@@ -14,7 +14,7 @@ from ascendsim.dtypes import HALF
 from ascendsim.errors import KernelError
 from ascendsim.execute import execute
 from ascendsim.isa.instruction import MicroKind
-from ascendsim.isa.micro import LoadDist, StoreDist
+from ascendsim.isa.micro import Layout, LoadDist, StoreDist
 from ascendsim.isa.micro_table import MICRO
 from ascendsim.machine import schedule
 from ascendsim.memory import Bytes
@@ -28,59 +28,86 @@ LOADS = {
 }
 
 
+def fit(a, b):
+    """Whether two registers' halves lie alike."""
+    return Layout.ALL in (a[0].layout, b[0].layout) or a[0].layout is b[0].layout
+
+
 STEPS = ["load", "load", "binary", "binary", "lane0", "sum", "blocks", "cast", "store", "store", "pair"]
 
 
-def random_body(draw, vf, oracle):
-    """Draw a body and give it to the library's recorder and to the oracle at the same time."""
-    pairs = [
-        (vf.duplicate(1.5), oracle.duplicate(1.5, "float")),
-        (vf.duplicate(-2.0, HALF), oracle.duplicate(-2.0, "half")),
-    ]
-    for _ in range(draw(st.integers(1, 12))):
-        kind = draw(st.sampled_from(["float", "half"]))
-        of_kind = [p for p in pairs if p[1][0] == kind]
-        count = draw(st.integers(0, lanes(kind)))
-        mask = vf.update_mask(count)
-        match draw(st.sampled_from(STEPS)):
-            case "load":
-                tensor = local("t", kind, 512 * draw(st.integers(0, 5)), 1024)[0]
-                dist = draw(st.sampled_from(LOADS[kind]))
-                vf.local_mem_bar()
-                pairs += zip(vf.load_align2(tensor, dist), oracle.load(tensor, dist.value), strict=True)
-                if dist is LoadDist.UNPACK_B16:
-                    pairs[-1] = (pairs[-1][0], ("half", pairs[-1][1][1] + [(np.float16(0), True)] * 64))
-            case "binary":
-                op = draw(st.sampled_from(["add", "sub", "mul"]))
-                a, b = draw(st.sampled_from(of_kind)), draw(st.sampled_from(of_kind))
-                pairs.append((getattr(vf, op)(a[0], b[0], mask), oracle.binary(op, a[1], b[1], count)))
-            case "lane0":
-                a = draw(st.sampled_from(of_kind))
-                pairs.append((vf.duplicate_lane0(a[0], mask), oracle.duplicate_lane0(a[1], count)))
-            case "sum" | "blocks" as what:
-                a = draw(st.sampled_from(of_kind))
-                name = "reduce_sum" if what == "sum" else "reduce_sum_data_block"
-                count = max(1, count)
-                got = getattr(vf, name)(a[0], vf.update_mask(count))
-                pairs.append((got, getattr(oracle, name)(a[1], count)))
-            case "cast":
-                a = draw(st.sampled_from(of_kind))
-                to = "half" if kind == "float" else "float"
-                count = min(count, 64)
-                pairs.append((vf.cast(a[0], to, vf.update_mask(count)), oracle.cast(a[1], to, count)))
-            case "store":
-                a = draw(st.sampled_from(of_kind))
-                tensor = local("t", kind, 512 * draw(st.integers(0, 5)), 1024)[0]
-                dist = draw(st.sampled_from([StoreDist.NORM] + [StoreDist.PACK_B32] * (kind == "half")))
-                vf.store_align(tensor, a[0], mask, dist)
-                oracle.store(tensor, dist.value, [a[1]], count)
-            case "pair":
-                floats = [p for p in pairs if p[1][0] == "float"]
-                a, b = draw(st.sampled_from(floats)), draw(st.sampled_from(floats))
-                tensor = local("t", "float", 512 * draw(st.integers(0, 5)), 1024)[0]
-                count = min(count, 64)
-                vf.store_align2(tensor, a[0], b[0], vf.update_mask(count))
-                oracle.store(tensor, "store_intlv_b32", [a[1], b[1]], count)
+class RandomBody:
+    """Draws a body and gives it to the library's recorder and to the oracle at the same time."""
+
+    def __init__(self, draw, vf, oracle):
+        self.draw, self.vf, self.oracle = draw, vf, oracle
+        self.pairs = [
+            (vf.duplicate(1.5), oracle.duplicate(1.5, "float")),
+            (vf.duplicate(-2.0, HALF), oracle.duplicate(-2.0, "half")),
+        ]
+        for _ in range(draw(st.integers(1, 12))):
+            kind = draw(st.sampled_from(["float", "half"]))
+            getattr(self, draw(st.sampled_from(STEPS)))(kind, draw(st.integers(0, lanes(kind))))
+
+    def one(self, kind, suits=lambda pair: True):
+        return self.draw(st.sampled_from([p for p in self.pairs if p[1][0] == kind and suits(p)]))
+
+    def place(self, kind):
+        return local("t", kind, 512 * self.draw(st.integers(0, 5)), 1024)[0]
+
+    def mask(self, count, *pairs):
+        """A mask, and how many lanes it has: of halves that lie in words there are 64."""
+        if any(p[0].layout is Layout.WORDS for p in pairs):
+            count = min(count, 64)
+        return self.vf.update_mask(count), count
+
+    def load(self, kind, _count):
+        tensor, dist = self.place(kind), self.draw(st.sampled_from(LOADS[kind]))
+        self.vf.local_mem_bar()
+        registers = self.oracle.load(tensor, dist.value)
+        if dist is LoadDist.UNPACK_B16:
+            registers = [("half", values + [(np.float16(0), True)] * 64) for _, values in registers]
+        self.pairs += zip(self.vf.load_align2(tensor, dist), registers, strict=True)
+
+    def binary(self, kind, count):
+        op, a = self.draw(st.sampled_from(["add", "sub", "mul"])), self.one(kind)
+        b = self.one(kind, lambda pair: fit(a, pair))
+        mask, count = self.mask(count, a, b)
+        self.pairs.append((getattr(self.vf, op)(a[0], b[0], mask), self.oracle.binary(op, a[1], b[1], count)))
+
+    def lane0(self, kind, count):
+        a = self.one(kind)
+        mask, count = self.mask(count, a)
+        self.pairs.append((self.vf.duplicate_lane0(a[0], mask), self.oracle.duplicate_lane0(a[1], count)))
+
+    def sum(self, kind, count):
+        self._reduce("reduce_sum", kind, max(1, count))
+
+    def blocks(self, kind, count):
+        self._reduce("reduce_sum_data_block", kind, max(1, count))
+
+    def _reduce(self, name, kind, count):
+        a = self.one(kind, lambda pair: pair[0].layout is not Layout.WORDS)
+        got = getattr(self.vf, name)(a[0], self.vf.update_mask(count))
+        self.pairs.append((got, getattr(self.oracle, name)(a[1], count)))
+
+    def cast(self, kind, count):
+        a = self.one(kind, lambda pair: kind == "float" or pair[0].layout is not Layout.DENSE)
+        to, count = "half" if kind == "float" else "float", min(count, 64)
+        got = self.vf.cast(a[0], to, self.vf.update_mask(count))
+        self.pairs.append((got, self.oracle.cast(a[1], to, count)))
+
+    def store(self, kind, count):
+        a, tensor = self.one(kind), self.place(kind)
+        in_words = kind == "half" and a[0].layout is not Layout.DENSE
+        dist = StoreDist.PACK_B32 if in_words else StoreDist.NORM
+        self.vf.store_align(tensor, a[0], self.vf.update_mask(count), dist)
+        self.oracle.store(tensor, dist.value, [a[1]], count)
+
+    def pair(self, _kind, count):
+        a, b, tensor, count = self.one("float"), self.one("float"), self.place("float"), min(count, 64)
+        self.vf.store_align2(tensor, a[0], b[0], self.vf.update_mask(count))
+        self.oracle.store(tensor, "store_intlv_b32", [a[1], b[1]], count)
 
 
 def _same(ub, oracle):
@@ -108,7 +135,7 @@ def test_random_bodies_agree_with_the_oracle_batched_and_one_by_one(data, seed):
 
     def kernel(asc):
         with asc.vector_function() as vf:
-            random_body(data.draw, vf, oracle)
+            RandomBody(data.draw, vf, oracle)
 
     with np.errstate(all="ignore"):
         program = record(kernel, DEVICE, 1, (), ()).program
@@ -216,6 +243,36 @@ def test_misuse_of_registers_names_the_line():
         ),
         (lambda vf: vf.cast(vf.duplicate(1), "int32_t"), "Cast: float to int32_t is not modelled in a vector function"),
         (lambda vf: vf.load_align(3), "LoadAlign: src must be a LocalTensor in UB, got int"),
+        (lambda vf: vf.load_align(A, LoadDist.UNPACK_B16), "UNPACK_B16 is for elements of 2 bytes, float has 4"),
+        (lambda vf: vf.load_align(H, LoadDist.E2B_B32), "E2B_B32 is for elements of 4 bytes, half has 2"),
+        (lambda vf: vf.load_align(A, LoadDist.DINTLV_B32), "DINTLV_B32 fills two registers; use load_align2"),
+        (lambda vf: vf.load_align2(A, "norm"), "LoadAlign: dist must be a LoadDist, got 'norm'"),
+        (lambda vf: vf.load_align(A.reinterpret_cast("int32_t")), "LoadAlign: int32_t is not modelled"),
+        (lambda vf: vf.store_align(D, vf.load_align(H)), "a register of half into d of float; cast it first"),
+        (lambda vf: vf.store_align(H, vf.load_align(A)), "a register of float into h of half; cast it first"),
+        (lambda vf: vf.store_align(D, 1.0), "StoreAlign: a register is needed, got float; load_align gives one"),
+        (
+            lambda vf: vf.store_align(D, vf.load_align(A), dist=StoreDist.PACK_B32),
+            "PACK_B32 is for elements of 2 bytes",
+        ),
+        (lambda vf: vf.store_align(D, vf.load_align(A), dist=StoreDist.INTLV_B32), "use store_align2"),
+        (lambda vf: vf.cast(vf.load_align(H), "float"), "halves lie one behind the other; load it with UNPACK_B16"),
+        (
+            lambda vf: vf.store_align(H, vf.cast(vf.load_align(A), "half")),
+            "StoreAlign NORM: the register's halves lie one in each word; store it with PACK_B32",
+        ),
+        (
+            lambda vf: vf.store_align(H, vf.load_align(H), dist=StoreDist.PACK_B32),
+            "StoreAlign PACK_B32: the register's halves lie one behind the other; store it with NORM",
+        ),
+        (
+            lambda vf: vf.add(vf.load_align(H), vf.load_align(H, LoadDist.UNPACK_B16)),
+            "reg_add: halves one behind the other and one in each word cannot be combined",
+        ),
+        (
+            lambda vf: vf.reduce_sum(vf.cast(vf.load_align(A), "half")),
+            "reg_reduce_sum: the register's halves lie one in",
+        ),
     ],
 )
 def test_wrong_arguments_are_named(body, text):
@@ -225,6 +282,65 @@ def test_wrong_arguments_are_named(body, text):
 
     with pytest.raises(KernelError, match=text):
         record(kernel, DEVICE, 1, (), ())
+
+
+def test_nothing_else_happens_inside_a_vector_function():
+    def other(asc):
+        with asc.vector_function() as vf:
+            asc.muls(D, D, 2.0, 64)
+            vf.store_align(D, vf.load_align(A))
+
+    def nested(asc):
+        with asc.vector_function(), asc.vector_function():
+            pass
+
+    def late(asc):
+        with asc.vector_function() as vf:
+            vf.store_align(D, vf.load_align(A))
+        vf.store_align(D, vf.duplicate(1))
+
+    for kernel, text in (
+        (other, "inside a vector function, which holds micro-operations only"),
+        (nested, "VectorFunction inside a vector function: close the one that is open first"),
+        (late, "reg_dup_scalar: its vector function is closed; call it inside the with block"),
+    ):
+        with pytest.raises(KernelError, match=text):
+            record(kernel, DEVICE, 1, (), ())
+
+
+def test_an_empty_vector_function_does_nothing_and_says_so():
+    def kernel(asc):
+        with asc.vector_function():
+            pass
+
+    recording = record(kernel, DEVICE, 1, (), ())
+    assert [f.message for f in recording.findings] == [
+        "VectorFunction does nothing: its number of micro-operations is 0"
+    ]
+    assert len(recording.program) == 0
+
+
+def test_what_a_load_finds_behind_its_tensor_counts_as_unwritten():
+    """`a` has eight floats here, and what lies behind it belongs to another tensor."""
+    short = local("a", "float", 0, 32)
+    behind = local("x", "float", 32, 992)
+    ub, _ = run(
+        lambda vf: vf.store_align(D, vf.load_align(short), vf.update_mask(16)),
+        (short, np.ones(8, np.float32)),
+        (behind, np.ones(248, np.float32)),
+    )
+    assert ub.written[D.start_bytes : D.start_bytes + 64].tolist() == [True] * 32 + [False] * 32
+
+
+def test_a_load_that_reaches_behind_its_tensor_needs_no_bar_for_what_was_stored_there():
+    short = local("a", "float", 0, 224)
+    behind = local("x", "float", 224, 800)
+
+    def body(vf):
+        vf.store_align(behind, vf.duplicate(1), vf.update_mask(8))
+        vf.store_align(D, vf.load_align(short), vf.update_mask(56))
+
+    assert findings(body) == []
 
 
 # ---- cycles -----------------------------------------------------------------------------------------------------
