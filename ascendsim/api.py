@@ -1,6 +1,7 @@
 """One API call on one AIV: arrays in, result out, as if the tensors already lay in UB."""
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 
 from ascendsim.checks import check_program
 from ascendsim.device import Device, Platform, load_device
-from ascendsim.dtypes import UINT8, DType, from_numpy
+from ascendsim.dtypes import FLOAT, UINT8, DType, from_numpy
 from ascendsim.errors import Finding, InputError, Severity
 from ascendsim.execute import execute
 from ascendsim.machine import in_order, non_finite, schedule, stop_on_errors
@@ -16,6 +17,7 @@ from ascendsim.memory import FRAMEWORK_TMP, Bytes, LocalTensor
 from ascendsim.op_host.softmax import (
     SoftMaxTiling,
     fitting_tmp_size,
+    row_sum_floats,
     soft_max_grad_tiling_func,
 )
 from ascendsim.op_kernel.softmax_grad import SoftMaxShapeInfo
@@ -30,6 +32,9 @@ Array = NDArray[Any]
 TmpBytes = int | Literal["framework"] | None
 Overflow = Literal["inf_nan", "saturate"]
 Format = DataFormat | Literal["ND", "NZ"]
+
+MOST_TMP_BYTES = 1 << 30
+"""A temp beyond this lies outside every UB; bytes for it are not made."""
 
 CAPACITY = ("E-CAP-UB", "E-CAP-UB-HW", "W-CAP-UB-SAFE")
 """Findings that do not stop a single call: it answers what one call does, whatever else lies in UB."""
@@ -157,11 +162,14 @@ def _call(api: str, grad: Array, src: Array, soc: str | Platform, options: _Opti
     is_front, data_format = options.is_front, options.data_format
     if is_front and options.reuse_source:
         raise InputError("reuse_source=True with is_front=True: the row sums are too short for src; leave one out")
-    if options.ori_shape is not None and len(options.ori_shape) != 2:
+    is_pair = isinstance(options.ori_shape, tuple | list) and len(options.ori_shape) == 2
+    if options.ori_shape is not None and not (is_pair and all(isinstance(n, Integral) for n in options.ori_shape)):
         raise InputError(f"ori_shape={options.ori_shape}: must be (rows, columns) that hold data")
     tensors, tmp_length = _place(device, element, (m, k), options)
     tiling = options.tiling or soft_max_grad_tiling_func((m, k), element.bytes, tmp_length, is_front)
-    shape = SoftMaxShapeInfo(m, k, *(options.ori_shape or (m, k)))
+    shape = SoftMaxShapeInfo(m, k, *map(int, options.ori_shape or (m, k)))
+    if not isinstance(tiling, SoftMaxTiling):
+        raise InputError(f"tiling must be a SoftMaxTiling (soft_max_grad_tiling_func), got {type(tiling).__name__}")
     dst = tensors["dst"]
 
     def kernel(asc: AiCore) -> None:
@@ -297,12 +305,16 @@ def _tmp_length(device: Device, element: DType, shape: tuple[int, int], options:
         return left
     if tmp_bytes is None:
         left = device.ub.safe_bytes.value - at
-        return fitting_tmp_size(shape, element.bytes, options.is_front, device.npu_arch, left)
-    if not isinstance(tmp_bytes, int) or tmp_bytes <= 0:
+        fitting = fitting_tmp_size(shape, element.bytes, options.is_front, device.npu_arch, left)
+        if device.has("vector_function") and options.data_format is DataFormat.NZ:  # what NZ works in, front or not
+            fitting = max(fitting, row_sum_floats(shape[0], is_front=False) * FLOAT.bytes)
+        return fitting
+    wanted: Any = tmp_bytes  # NumPy's whole numbers, too
+    if not isinstance(wanted, int | np.integer) or wanted is True or not 0 < wanted <= MOST_TMP_BYTES:
         raise InputError(
-            f'tmp_bytes={tmp_bytes!r}: must be positive, or "framework", or None for the maximum that fits'
+            f'tmp_bytes={tmp_bytes!r}: must be 1 .. {MOST_TMP_BYTES}, or "framework", or None for the maximum that fits'
         )
-    return int(tmp_bytes)
+    return int(wanted)
 
 
 def _fill(ub: Bytes, tensor: LocalTensor, values: Array) -> None:

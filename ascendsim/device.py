@@ -384,6 +384,8 @@ def load_device(soc: str | Platform) -> Device:
     """
     if isinstance(soc, Platform):
         return soc.device()
+    if not isinstance(soc, str):
+        raise DeviceError(f"a device is named by text or is a Platform, got {soc!r}")
     names = {n.casefold(): n for n in device_names()}
     name = names.get(soc.strip().casefold())
     if name is None:

@@ -105,6 +105,8 @@ def _softmax_grad_reference(inputs: Mapping[str, Array], tiling: SoftmaxGradTili
     if tiling.is_front:  # each row sum fills one datablock
         datablock = (len(src), DATABLOCK_BYTES // src.itemsize)
         values, bound = np.broadcast_to(values, datablock), np.broadcast_to(bound, datablock)
+    else:  # what padded columns hold is up to the architecture, which may leave them as they are
+        bound[:, k if tiling.ori_k is None else tiling.ori_k :] = np.inf
     return {"dst": Reference(values, bound)}
 
 

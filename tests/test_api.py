@@ -51,7 +51,7 @@ def scenario(tmp_path):
 @pytest.mark.parametrize("tmp_bytes", ["max", 0, -32, 1.5])
 def test_a_temp_is_a_number_of_bytes(tmp_bytes):
     assert refused(tmp_bytes=tmp_bytes) == (
-        f'tmp_bytes={tmp_bytes!r}: must be positive, or "framework", or None for the maximum that fits'
+        f'tmp_bytes={tmp_bytes!r}: must be 1 .. 1073741824, or "framework", or None for the maximum that fits'
     )
 
 
@@ -179,3 +179,26 @@ def test_changes_may_be_numbers_of_numpy():
 def test_why_says_what_takes_turns_with_one_buffer(queue, turns):
     sentences = "\n".join(why(asc.run("vector_add", set={f"queues.{queue}.num": 1}), ()))
     assert f"{queue} has 1 buffer, so {turns} take turns; with 2 they can overlap." in sentences
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({"soc": 5}, "a device is named by text or is a Platform, got 5"),
+        ({"ori_shape": 8}, r"ori_shape=8: must be \(rows, columns\) that hold data"),
+        ({"ori_shape": (8, "x")}, r"ori_shape=\(8, 'x'\): must be"),
+        ({"tmp_bytes": True}, "tmp_bytes=True: must be 1 .. 1073741824"),
+        ({"tmp_bytes": 10**12}, "tmp_bytes=1000000000000: must be 1 .. 1073741824"),
+        ({"tiling": 3}, r"tiling must be a SoftMaxTiling \(soft_max_grad_tiling_func\), got int"),
+        ({"data_format": "nz"}, 'data_format=\'nz\': must be "ND" or "NZ"'),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_named(more, text):
+    with pytest.raises(asc.AscendSimError, match=text):
+        asc.softmax_grad(GRAD, SRC, **more)
+
+
+def test_whole_numbers_of_numpy_are_numbers():
+    plain = asc.softmax_grad(GRAD, SRC, tmp_bytes=4608, ori_shape=GRAD.shape)
+    numpy = asc.softmax_grad(GRAD, SRC, tmp_bytes=np.int64(4608), ori_shape=tuple(np.array(GRAD.shape)))
+    assert plain.program.digest == numpy.program.digest

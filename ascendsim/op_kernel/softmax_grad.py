@@ -48,7 +48,7 @@ def softmax_grad(
     is_front: bool = False,
     shape_info: SoftMaxShapeInfo | None = None,
     *,
-    data_format: DataFormat = DataFormat.ND,
+    data_format: DataFormat | str = DataFormat.ND,
 ) -> None:
     """SoftmaxGrad: dst = (grad - rowsum(grad * src)) * src; with is_front only the row sums, one datablock each.
 
@@ -61,9 +61,12 @@ def softmax_grad(
         tiling: from soft_max_grad_tiling_func; recomputed here if its shape differs from shape_info.
         is_front: stop after the row sums.
         shape_info: shape in UB if it differs from tiling's; columns from ori_src_k on should take no part in the sum.
-        data_format: ND or NZ.
+        data_format: ND or NZ, the member or its name.
+
+    Raises:
+        KernelError: another data_format.
     """
-    call = Call(dst, grad, src, dst, tiling, 0, 0, is_front, data_format)
+    call = Call(dst, grad, src, dst, tiling, 0, 0, is_front, _format(asc, data_format))
     call = _prepare(asc, call, shared_tmp_buffer, shape_info)
     with asc.trace(GRAD):
         _sequence(asc, GRAD, call)(asc, call)
@@ -78,7 +81,7 @@ def softmax_grad_front(
     tiling: SoftMaxTiling,
     shape_info: SoftMaxShapeInfo | None = None,
     *,
-    data_format: DataFormat = DataFormat.ND,
+    data_format: DataFormat | str = DataFormat.ND,
     is_basic_block: bool = False,
 ) -> None:
     """SoftmaxGradFront: dst[m, :] = rowsum(grad * src)[m], one datablock a row.
@@ -86,7 +89,7 @@ def softmax_grad_front(
     Arguments as `softmax_grad`, and is_basic_block: rows and columns are whole basic blocks (src_m % 8 == 0, src_k % 64
     == 0, 256 bytes <= row < 2048 elements). It has no effect in NZ.
     """
-    call = Call(dst, grad, src, dst, tiling, 0, 0, True, data_format, is_basic_block)
+    call = Call(dst, grad, src, dst, tiling, 0, 0, True, _format(asc, data_format), is_basic_block)
     call = _prepare(asc, call, shared_tmp_buffer, shape_info)
     with asc.trace(FRONT):
         _sequence(asc, FRONT, call)(asc, call)
@@ -104,6 +107,13 @@ def _sequence(asc: AiCore, api: str, call: Call) -> Sequence:
     if api == GRAD:
         return softmax_grad_nd
     return softmax_grad_front_basic_block if call.is_basic_block else softmax_grad_front_nd
+
+
+def _format(asc: AiCore, data_format: DataFormat | str) -> DataFormat:
+    try:
+        return DataFormat(data_format)
+    except ValueError:
+        raise asc.fail(f'SoftmaxGrad: data_format must be "ND" or "NZ", got {data_format!r}') from None
 
 
 def _prepare(

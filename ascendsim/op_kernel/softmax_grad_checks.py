@@ -101,6 +101,14 @@ NO_TILE = Rule(
     "asc-devkit, softmax tiling and kernel loops",
 )
 
+NO_ROW = Rule(
+    "E-SMG-NOTILE",
+    "SoftmaxGrad tiles {m}x{k} anew, because its tiling is of another shape, and of its temp of {got} B a row takes "
+    "{wanted} B: the library divides by zero",
+    "give the temp that much (the minimum of the size functions can be less), or the tiling of this shape",
+    "asc-devkit, softmax tiling in the kernel",
+)
+
 
 def retile(asc: AiCore, call: Call, shape: SoftMaxShapeInfo) -> SoftMaxTiling:
     """Return the tiling for a tile whose shape is not the host tiling's; a temp below one row ends the recording.
@@ -120,7 +128,8 @@ def retile(asc: AiCore, call: Call, shape: SoftMaxShapeInfo) -> SoftMaxTiling:
             is_nz=is_nz,
         )
     except SoftMaxInputError as error:
-        raise asc.reject(NO_TILE, got=0, wanted="at least 1") from error
+        need = 4 * row_cost_floats(shape.src_k, width, call.is_front and not is_nz)
+        raise asc.reject(NO_ROW, got=4 * work, wanted=need, m=shape.src_m, k=shape.src_k) from error
 
 
 def need_tile(asc: AiCore, tiling: SoftMaxTiling) -> None:
