@@ -56,6 +56,26 @@ class Answer:
         """Whether nothing of severity E was found."""
         return not self.layout.has_errors
 
+    @property
+    def table_limit(self) -> Limit:
+        """The plan's limit, or visible where the plan looks at the hardware's: tables end at visible."""
+        return "safe" if self.layout.limit == "safe" else "visible"
+
+    @property
+    def fastest(self) -> TableRow | None:
+        """The row of the table with the fewest predicted cycles a row of data, under `table_limit`.
+
+        None where nothing predicts them, or several calls share the work.
+        """
+        if len(self.plan.apis) != 1:
+            return None
+        known = [
+            (row.cycles_per_row, i)
+            for i, row in enumerate(self.table)
+            if self.table_limit in row.limits and row.cycles_per_row is not None
+        ]
+        return self.table[min(known)[1]] if known else None
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         layout, plan = self.layout, self.plan
@@ -90,6 +110,7 @@ class Answer:
             ],
             "calls": [_cut(cut, cycles) for cut, cycles in zip(layout.cuts, self.cycles, strict=True)],
             "table": [_row(row) for row in self.table],
+            "fastest": None if self.fastest is None else self.fastest.value,
             "reuse": [
                 {"first": pair.first.name, "second": pair.second.name, "saved_bytes": pair.saved_bytes}
                 for pair in self.reuse

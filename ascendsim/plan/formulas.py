@@ -15,6 +15,11 @@ CONSTANTS: dict[str, int] = {d.name: d.bytes for d in DTYPES} | {"KiB": 1024}
 FLAGS = ("is_front", "is_update", "is_basic_block", "is_flash_output_brc")
 
 
+def is_field_name(name: str) -> bool:
+    """Whether an expression can use this name for a tiling field."""
+    return name.isidentifier() and name.isascii() and name not in CONSTANTS and name not in FUNCTIONS
+
+
 @dataclass(frozen=True, slots=True)
 class Formula:
     """An expression and where it stands."""

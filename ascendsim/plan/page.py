@@ -12,6 +12,8 @@ from ascendsim.plan.solve import TableRow
 from ascendsim.report import finding_text
 
 Cells = Sequence[tuple[str, ...]]
+_MOST_HINTS = 5
+"""Pairs of buffers that are named; --json has all."""
 
 
 def plan_page(answer: Answer) -> RenderableType:
@@ -32,10 +34,21 @@ def plan_page(answer: Answer) -> RenderableType:
         parts.append(_table(f"Temps, sized for the {answer.layout.limit} limit", columns, _call_cells(answer)))
     if answer.table:
         parts.append(_choices(answer))
-    parts += [Text(f"Reuse: {pair.sentence}.") for pair in answer.reuse]
+    parts += [Text(line) for line in _fastest(answer)]
+    parts += [Text(f"Reuse: {pair.sentence}.") for pair in answer.reuse[:_MOST_HINTS]]
+    if len(answer.reuse) > _MOST_HINTS:
+        parts.append(Text(f"Reuse: {len(answer.reuse) - _MOST_HINTS} more pairs save less."))
     parts += [Text(f"Reuse: {alive.sentence}.") for alive in answer.alive]
     parts += [finding_text(finding) for finding in answer.layout.findings]
     return Group(*parts)
+
+
+def _fastest(answer: Answer) -> list[str]:
+    row = answer.fastest
+    if row is None or row.cut is None or answer.solution is None:
+        return []
+    choice = f"{answer.solution.field} = {row.value} with {row.cut.temp_bytes} B of temp"
+    return [f"Fewest cycles a row of those shown, below the {answer.table_limit} limit: {choice}."]
 
 
 def _solved(answer: Answer) -> list[str]:

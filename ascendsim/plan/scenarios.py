@@ -5,9 +5,9 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from ascendsim.errors import InputError
+from ascendsim.machine import buffers_of
 from ascendsim.operators import SoftmaxGradTiling
-from ascendsim.plan.formulas import Plan, compiled
+from ascendsim.plan.formulas import Plan, compiled, is_field_name
 from ascendsim.plan.model import plan_file
 from ascendsim.scenario import Scenario
 
@@ -16,23 +16,33 @@ _TEMPS = {"max": "fit", "min": "min", "framework": "framework"}
 
 
 def plan_of_scenario(scenario: Scenario, source: str) -> Plan:
-    """Return the plan of a loaded scenario.
+    """Return the plan of a loaded scenario; of a kernel of the user's own it is what a recording allocates.
 
     Raises:
-        InputError: its operator or tensors cannot be planned.
+        InputError, KernelError, Rejected: its operator, tensors or kernel cannot be planned.
     """
-    if scenario.operator is None or scenario.operator not in _OPERATORS:
-        raise InputError(
-            f"{source}: plan knows the buffers of these operators: {', '.join(_OPERATORS)}; for a kernel of your own "
-            "write a plan file, see docs/plan.md"
-        )
-    raw = _OPERATORS[scenario.operator](scenario)
     device = scenario.load_device()
-    named = {"schema": 1, "name": scenario.name, "device": device.name, "limit": "safe"}
-    if scenario.platform is not None:
-        named["device"] = "Ascend910B1"
-    plan = compiled(plan_file(named | raw, source, {}), source)
-    return replace(plan, device=device)
+    raw = _of_kernel(scenario) if scenario.operator is None else _OPERATORS[scenario.operator](scenario)
+    # A [platform] has no name that could stand in a file; the device is put in below, whatever it is.
+    head = {"schema": 1, "name": scenario.name, "device": "Ascend910B1"}
+    return replace(compiled(plan_file(head | raw, source, {}), source), device=device)
+
+
+def _of_kernel(scenario: Scenario) -> dict[str, Any]:
+    """Queues and TBufs as recorded, in numbers: what their sizes depend on is known to the kernel only."""
+    queues: dict[str, Any] = {}
+    for que in buffers_of(scenario):
+        name, number = que.name, 1
+        while name in queues:
+            number += 1
+            name = f"{que.name}#{number}"
+        queues[name] = {"bytes": que.buffer_bytes, "num": que.num, "position": que.position}
+    numbers = {name: value for name, value in scenario.tiling.items() if _is_field(name, value)}
+    return {"tiling": numbers, "queues": queues}
+
+
+def _is_field(name: str, value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and is_field_name(name)
 
 
 def _softmax_grad(scenario: Scenario) -> dict[str, Any]:

@@ -53,10 +53,10 @@ _SHORT, _TALL = 3.6, 9.0
 
 @dataclass(frozen=True, slots=True)
 class _Label:
-    """A text beside a column and the height, in inches from the column's top, that it is about."""
+    """Texts for beside a column, the best first, and the height, in inches from its top, that they are about."""
 
     at: float
-    text: str
+    texts: tuple[str, ...]
     ink: str
 
 
@@ -189,7 +189,7 @@ def _draw_entry(column: _Column, entry: Entry) -> list[_Label]:
             column.picture.add(at, WORDS)
     middle = column.y((entry.start_bytes + entry.end_bytes) / 2)
     size = f"{entry.bytes:,} B" if entry.num == 1 else f"{entry.num} x {entry.bytes:,} B"
-    return [_Label(middle, f"{entry.name} {size}", INK)]
+    return [_Label(middle, (f"{entry.name} {size}",), INK)]
 
 
 def _draw_limit(column: _Column, margin: Margin) -> _Label:
@@ -198,7 +198,8 @@ def _draw_limit(column: _Column, margin: Margin) -> _Label:
     column.picture.add(Line((column.left, y), (column.right, y), ALARM, 0.9, (3.4, 1.5)), STRIP)
     left = margin.margin_bytes
     told = f"{left:,} B left" if left >= 0 else f"{-left:,} B too many"
-    return _Label(at, f"{margin.limit or 'capacity'} {margin.capacity_bytes:,} B, {told}", ALARM)
+    name, size = margin.limit or "capacity", f"{margin.capacity_bytes:,} B"
+    return _Label(at, (f"{name} {size}, {told}", f"{name}, {told}", f"{name} {size}"), ALARM)
 
 
 def _draw_labels(column: _Column, labels: Sequence[_Label]) -> None:
@@ -209,11 +210,11 @@ def _draw_labels(column: _Column, labels: Sequence[_Label]) -> None:
     if left_out:
         kept = [label for label in ordered if label.ink == ALARM] + [x for x in ordered if x.ink != ALARM]
         ordered = sorted(kept[: room - 1], key=lambda label: label.at)
-        ordered.append(_Label(column.height, f"{left_out + 1} more in plan.json", SOFT))
+        ordered.append(_Label(column.height, (f"{left_out + 1} more in plan.json",), SOFT))
     for label, y in zip(ordered, _spread([x.at for x in ordered], column.height), strict=True):
         start, end = (column.right, column.top + label.at), (column.right + _LEAD - 0.04, column.top + y)
         column.picture.add(Line(start, end, label.ink, 0.6), STRIP)
-        text = shortened(label.text, column.room, SMALL)
+        text = fitting(label.texts, column.room, LINE) or shortened(label.texts[0], column.room, SMALL)
         column.picture.add(Text(column.right + _LEAD, column.top + y, text, SMALL, label.ink, side="left"), WORDS)
 
 
