@@ -148,7 +148,7 @@ def _row(row: TableRow) -> dict[str, Any]:
         "tiling": dict(row.others),
         "limits": list(row.limits),
         "without_temps_bytes": row.without_temps_bytes,
-        "used_bytes": row.used_bytes,
+        "used_bytes": dict(row.used_bytes),
         **call,
     }
 

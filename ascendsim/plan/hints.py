@@ -23,9 +23,8 @@ class Reuse:
     @property
     def sentence(self) -> str:
         """What to do."""
-        (a, b), (c, d) = _steps(self.first), _steps(self.second)
         return (
-            f"{self.first.name} (steps {a} to {b}) and {self.second.name} (steps {c} to {d}) are never alive together: "
+            f"{_named(self.first)} and {_named(self.second)} are never alive together: "
             f"one buffer for both saves {self.saved_bytes} B of {self.first.place}"
         )
 
@@ -69,6 +68,11 @@ def most_alive(entries: Iterable[Entry]) -> list[Alive]:
             if most < used:
                 found.append(Alive(place, most, -step, used))
     return found
+
+
+def _named(entry: Entry) -> str:
+    first, last = _steps(entry)
+    return f"{entry.name} (step {first})" if first == last else f"{entry.name} (steps {first} to {last})"
 
 
 def _steps(entry: Entry) -> tuple[int, int]:

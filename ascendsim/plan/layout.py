@@ -13,7 +13,7 @@ from ascendsim.errors import Finding, Rule, Severity
 from ascendsim.op_host.softmax_outcome import SoftMaxTiling
 from ascendsim.plan.apis import Call, call_of
 from ascendsim.plan.formulas import Plan, Temp, Unit
-from ascendsim.plan.model import LIMITS, PLACES, Limit, Place
+from ascendsim.plan.model import PLACES, Limit, Place
 from ascendsim.terms import DATABLOCK_BYTES, align_up, ceil_div
 from ascendsim.tpipe import CAP_BUF, CAP_QUE, MOST_BUFFERS
 
@@ -247,27 +247,31 @@ def _of_temps(temps: tuple[TempUse, ...], cuts: tuple[Cut, ...]) -> Iterator[Fin
 
 
 def _capacity(plan: Plan, entries: list[Entry], temps: tuple[TempUse, ...]) -> Iterator[Finding]:
-    """For each limit that is exceeded the first entry that ends beyond it."""
-    device = plan.device
-    rules = {"hardware": CAP_UB_HW, "visible": CAP_UB, "safe": CAP_UB_SAFE}
-    is_over = False
-    for limit in reversed(LIMITS):
-        if limit == "safe" and is_over:
-            continue
-        end = limit_bytes(device, limit)
-        first = next((e for e in entries if e.place == "UB" and e.end_bytes > end), None)
-        if first is not None:
-            is_over = True
-            use = next((use for use in temps if use.name == first.name), None)
-            if limit == "visible" and use is not None and use.calls:
-                yield _no_room(first, use, end)
-            else:
-                yield _too_long(rules[limit], first, end)
+    """For each capacity that is exceeded the first entry that ends beyond it."""
+    yield from _ub_capacity(plan.device, [e for e in entries if e.place == "UB"], temps)
     for place, rule in CAP_PLACE.items():
-        end = capacity_bytes(device, place)
-        first = next((e for e in entries if e.place == place and e.end_bytes > end), None)
-        if first is not None:
-            yield _too_long(rule, first, end)
+        yield from _first_beyond(rule, [e for e in entries if e.place == place], capacity_bytes(plan.device, place))
+
+
+def _ub_capacity(device: Device, entries: list[Entry], temps: tuple[TempUse, ...]) -> Iterator[Finding]:
+    """The limits of UB; a temp for which there is no room is told in terms of what its API needs."""
+    visible = device.ub.visible_bytes.value
+    first = next((e for e in entries if e.end_bytes > visible), None)
+    if first is None:
+        yield from _first_beyond(CAP_UB_SAFE, entries, device.ub.safe_bytes.value)
+        return
+    use = next((use for use in temps if use.name == first.name and use.calls), None)
+    if use is not None:
+        yield _no_room(first, use, visible)
+    else:
+        yield from _first_beyond(CAP_UB_HW, entries, device.ub_bytes)
+        yield from _first_beyond(CAP_UB, entries, visible)
+
+
+def _first_beyond(rule: Rule, entries: list[Entry], end: int) -> Iterator[Finding]:
+    first = next((e for e in entries if e.end_bytes > end), None)
+    if first is not None:
+        yield _too_long(rule, first, end)
 
 
 def _too_long(rule: Rule, entry: Entry, end: int) -> Finding:

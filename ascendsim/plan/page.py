@@ -30,8 +30,10 @@ def plan_page(answer: Answer) -> RenderableType:
     parts.append(_table("Map", ("name", "place", "start", "end", "bytes", "num"), _map_cells(answer)))
     parts.append(_table("Margins", ("place", "limit", "capacity", "used", "left"), _margin_cells(answer)))
     if answer.layout.cuts:
-        columns = ("call", "temp", "min", "max", "temp bytes", "split_m", "loops", "tail_m", "cycles")
-        parts.append(_table(f"Temps, sized for the {answer.layout.limit} limit", columns, _call_cells(answer)))
+        columns = ("call", "temp", "min", "max", "bytes", "split_m", "loops", "tail_m", "cycles")
+        parts.append(
+            _table(f"Calls, their temps sized for the {answer.layout.limit} limit", columns, _call_cells(answer))
+        )
     if answer.table:
         parts.append(_choices(answer))
     parts += [Text(line) for line in _fastest(answer)]
@@ -104,9 +106,9 @@ def _choices(answer: Answer) -> Table:
     others = list(answer.table[0].others)
     has_calls = any(row.cut is not None for row in answer.table)
     many = len({row.cut.call.name for row in answer.table if row.cut is not None}) > 1
-    columns = [answer.solution.field, *others, "limit", "UB bytes"]
+    columns = [answer.solution.field, *others, "limit", *answer.table[0].used_bytes]
     if has_calls:
-        columns += [*["call"] * many, "temp bytes", "split_m", "loops", "tail_m", "cycles", "cycles a row"]
+        columns += [*["call"] * many, "temp", "split_m", "loops", "tail_m", "cycles", "a row"]
     cells = [_choice_cells(row, many=many) for row in answer.table]
     return _table(f"What each {answer.solution.field} gives", tuple(columns), cells)
 
@@ -116,7 +118,7 @@ def _choice_cells(row: TableRow, *, many: bool) -> tuple[str, ...]:
         str(row.value),
         *(str(v) for v in row.others.values()),
         row.limits[0] if len(row.limits) == 1 else "both",
-        str(row.used_bytes),
+        *(str(size) for size in row.used_bytes.values()),
     )
     if row.cut is None:
         return head
@@ -125,7 +127,7 @@ def _choice_cells(row: TableRow, *, many: bool) -> tuple[str, ...]:
     return (*head, *name, str(row.cut.temp_bytes), *_cut_cells(row.cut), _or_dash(row.cycles), per_row)
 
 
-_LEFT = ("name", "place", "limit", "call", "temp")
+_TEXTS = ("name", "place", "limit", "call")
 
 
 def _table(title: str, columns: tuple[str, ...], rows: Cells) -> Table:
@@ -133,7 +135,8 @@ def _table(title: str, columns: tuple[str, ...], rows: Cells) -> Table:
         title=title, title_justify="left", title_style="bold", header_style="dim", box=None, padding=(0, 2, 0, 0)
     )
     for column in columns:
-        table.add_column(column, justify="left" if column in _LEFT else "right", overflow="fold")
+        is_text = column in _TEXTS
+        table.add_column(column, justify="left" if is_text else "right", no_wrap=is_text, overflow="fold")
     for row in rows:
         table.add_row(*row)
     return table

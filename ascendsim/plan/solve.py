@@ -10,7 +10,7 @@ from ascendsim.plan.apis import Call
 from ascendsim.plan.expressions import near_name
 from ascendsim.plan.formulas import Plan
 from ascendsim.plan.layout import Cut, Layout, lay_out, limit_bytes
-from ascendsim.plan.model import LIMITS, Limit
+from ascendsim.plan.model import LIMITS, PLACES, Limit, Place
 from ascendsim.tmpsize import predicted_cycles
 
 MOST_VALUES = 65536
@@ -41,7 +41,7 @@ class TableRow:
         others: fields that change with it.
         limits: those under which temps get these sizes.
         without_temps_bytes: UB without temps.
-        used_bytes: UB in all.
+        used_bytes: of each place that the plan uses.
         cut: the call and its tiling, None for a plan without APIs.
         cycles: predicted for one call, None where nothing predicts it.
     """
@@ -50,7 +50,7 @@ class TableRow:
     others: Mapping[str, int]
     limits: tuple[Limit, ...]
     without_temps_bytes: int
-    used_bytes: int
+    used_bytes: Mapping[Place, int]
     cut: Cut | None
     cycles: int | None
 
@@ -185,7 +185,7 @@ def _row(
         others={name: layout.names[name] for name in changing},
         limits=limits,
         without_temps_bytes=layout.without_temps_bytes,
-        used_bytes=layout.used_bytes("UB"),
+        used_bytes={p: layout.used_bytes(p) for p in PLACES if layout.used_bytes(p)},
         cut=cut,
         cycles=None if cut is None else cut_cycles(plan.device, cut),
     )
