@@ -76,18 +76,14 @@ class Call:
         except SoftMaxInputError as error:
             raise InputError(f"{self.key}: {error}") from None
 
-    def tiling(self, temp_bytes: int) -> SoftMaxTiling | None:
-        """Return how the call cuts its rows with so much temp; None where it has no tiling.
-
-        Raises:
-            InputError: CANN logs an error, refuses or crashes.
-        """
+    def tiling(self, temp_bytes: int) -> tuple[SoftMaxTiling | None, str]:
+        """Return how the call cuts its rows with so much temp, None where nothing does; and what CANN objects to."""
         if self.fixed_bytes is not None:
-            return None
+            return None, ""
         try:
-            return _TILINGS[self.api](self, temp_bytes)
+            return _TILINGS[self.api](self, temp_bytes), ""
         except SoftMaxInputError as error:
-            raise InputError(f"{self.key}: {error}") from None
+            return None, str(error)
 
     def _check(self) -> None:
         if self.api == "softmax_grad" and self.npu_arch not in SOFTMAX_GRAD_ARCHS:

@@ -20,6 +20,7 @@ from ascendsim.tpipe import CAP_BUF, CAP_QUE, MOST_BUFFERS
 ALIGN_BYTES: dict[Place, int] = {"UB": 32, "L1": 32, "L0A": 512, "L0B": 512, "L0C": 64, "BT": 64, "FB": 128}
 """Source: asc-devkit docs, general constraints, table 2; FB: the copy page's 128 B."""
 
+_TILING_SOURCE = "asc-devkit 9.1.0, softmax tiling (host)"
 _UB_SOURCE = "asc-devkit docs, architecture pages; platform GetCoreMemSize"
 _SMALLER = "use a smaller tile, fewer buffers, or a smaller or shared temp"
 _ROOM = "{operand} ends at {got} B ({bits} bits), {over} B beyond the {wanted} B "
@@ -64,7 +65,13 @@ TMP_TILING = Rule(
     "E-TMP-TILING",
     "{operand}: with {got} B of temp the tiling has no row in a tile (split_m 0), so nothing is computed",
     "give the call fewer columns, or another temp",
-    "asc-devkit 9.1.0, softmax tiling (host)",
+    _TILING_SOURCE,
+)
+TMP_REFUSED = Rule(
+    "E-TMP-TILING",
+    "{operand}: with {got} B of temp: {problem}",
+    "choose another temp size or tile",
+    _TILING_SOURCE,
 )
 
 
@@ -104,11 +111,12 @@ class TempUse:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How one API call cuts its rows; None for a call without a tiling."""
+    """How one API call cuts its rows; None for a call without a tiling. `problem` is what CANN objects to."""
 
     call: Call
     temp_bytes: int
     tiling: SoftMaxTiling | None
+    problem: str
 
     @property
     def loops(self) -> int | None:
@@ -191,7 +199,7 @@ def lay_out(plan: Plan, chosen: Mapping[str, int], limit: Limit) -> Layout:
         entry = Entry(use.name, "temp", "UB", ends["UB"], align_up(use.bytes, DATABLOCK_BYTES), 1, temp.steps)
         entries.append(entry)
         ends["UB"] = entry.end_bytes
-    cuts = tuple(Cut(call, use.bytes, call.tiling(use.bytes)) for use in temps for call in use.calls)
+    cuts = tuple(Cut(call, use.bytes, *call.tiling(use.bytes)) for use in temps for call in use.calls)
     findings = (*_capacity(plan, entries, temps), *_counts(plan, names), *_rows(plan, names), *_of_temps(temps, cuts))
     return Layout(names, limit, tuple(entries), temps, cuts, findings)
 
@@ -239,6 +247,9 @@ def _of_temps(temps: tuple[TempUse, ...], cuts: tuple[Cut, ...]) -> Iterator[Fin
             where = f"temps.{use.name}"
             yield TMP_SMALL.finding(where, operand=use.name, got=use.bytes, wanted=use.least_bytes, fill={"api": api})
     for cut in cuts:
+        if cut.problem:
+            problem = {"problem": cut.problem.removesuffix(".")}
+            yield TMP_REFUSED.finding(f"apis.{cut.call.name}", operand=cut.call.name, got=cut.temp_bytes, fill=problem)
         if cut.tiling is not None and cut.tiling.split_m == 0 and not cut.call.ignores_tiles:
             yield TMP_TILING.finding(f"apis.{cut.call.name}", operand=cut.call.name, got=cut.temp_bytes)
 
