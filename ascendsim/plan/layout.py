@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from ascendsim.device import Device
-from ascendsim.errors import Finding, Rule, Severity
+from ascendsim.errors import Finding, InputError, Rule, Severity
 from ascendsim.op_host.softmax_outcome import SoftMaxTiling
 from ascendsim.plan.apis import Call, call_of
 from ascendsim.plan.formulas import Plan, Temp, Unit
@@ -202,6 +202,16 @@ def lay_out(plan: Plan, chosen: Mapping[str, int], limit: Limit) -> Layout:
     cuts = tuple(Cut(call, use.bytes, *call.tiling(use.bytes)) for use in temps for call in use.calls)
     findings = (*_capacity(plan, entries, temps), *_counts(plan, names), *_rows(plan, names), *_of_temps(temps, cuts))
     return Layout(names, limit, tuple(entries), temps, cuts, findings)
+
+
+def units_exceed_ub(plan: Plan, chosen: Mapping[str, int]) -> bool:
+    """Whether queues and buffers alone take more than UB has: a quick look before anything is laid out."""
+    try:
+        names = plan.names(chosen)
+        entries = [_entry(unit, names, 0) for unit in plan.units if unit.place == "UB"]
+    except InputError:
+        return False  # whoever lays it out says what is wrong
+    return sum(e.end_bytes for e in entries) > plan.device.ub_bytes
 
 
 def _entry(unit: Unit, names: Mapping[str, int], start: int) -> Entry:

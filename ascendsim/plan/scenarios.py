@@ -5,8 +5,9 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from ascendsim.device import Device
 from ascendsim.machine import buffers_of
-from ascendsim.operators import SoftmaxGradTiling
+from ascendsim.operators import Operator, SoftmaxGradTiling
 from ascendsim.plan.formulas import Plan, compiled, is_field_name
 from ascendsim.plan.model import plan_file
 from ascendsim.scenario import Scenario
@@ -21,11 +22,22 @@ def plan_of_scenario(scenario: Scenario, source: str) -> Plan:
     Raises:
         InputError, KernelError, Rejected: its operator, tensors or kernel cannot be planned.
     """
-    device = scenario.load_device()
-    raw = _of_kernel(scenario) if scenario.operator is None else _OPERATORS[scenario.operator](scenario)
+    device, operator = scenario.load_device(), scenario.find_operator()
+    if operator is None:
+        raw = _of_kernel(scenario)
+    else:
+        _check_host(scenario, operator, device)
+        raw = _OPERATORS[operator.name](scenario)
     # A [platform] has no name that could stand in a file; the device is put in below, whatever it is.
     head = {"schema": 1, "name": scenario.name, "device": "Ascend910B1"}
     return replace(compiled(plan_file(head | raw, source, {}), source), device=device)
+
+
+def _check_host(scenario: Scenario, operator: Operator, device: Device) -> None:
+    """What the operator's host side refuses is refused here, in the same words."""
+    shapes = {name: (tuple(spec.shape), spec.element) for name, spec in scenario.tensors.items()}
+    nums = {name: queue.num for name, queue in scenario.queues.items()}
+    operator.host(device, shapes, operator.tiling_model.model_validate(scenario.tiling), nums)
 
 
 def _of_kernel(scenario: Scenario) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from ascendsim.errors import AscendSimError, InputError
 from ascendsim.plan.apis import Call
 from ascendsim.plan.expressions import near_name
 from ascendsim.plan.formulas import Plan
-from ascendsim.plan.layout import Cut, Layout, lay_out, limit_bytes
+from ascendsim.plan.layout import Cut, Layout, lay_out, limit_bytes, units_exceed_ub
 from ascendsim.plan.model import LIMITS, PLACES, Limit, Place
 from ascendsim.tmpsize import predicted_cycles
 
@@ -114,9 +114,16 @@ def solve(plan: Plan, field: str) -> Solution:
         )
     others = values_of(plan, field)
     largest: dict[Limit, int | None] = dict.fromkeys(LIMITS)
-    for limit in LIMITS:
+    for value in reversed(values):
+        chosen = {**others, field: value}
+        if units_exceed_ub(plan, chosen):
+            continue
         # What is legal under a lower limit need not be under a higher one, because temps are sized for each.
-        largest[limit] = next((v for v in reversed(values) if not why_not(plan, {**others, field: v}, limit)), None)
+        for limit in LIMITS:
+            if largest[limit] is None and not why_not(plan, chosen, limit):
+                largest[limit] = value
+        if None not in largest.values():
+            break
     return Solution(field, largest, why_not(plan, {**others, field: values[0]}, "visible"))
 
 

@@ -113,7 +113,7 @@ def plan_picture(answer: Answer) -> Picture:
     for i, place in enumerate(places):
         margins = [m for m in answer.margins if m.place == place]
         entries = [e for e in answer.layout.entries if e.place == place]
-        width = share * (0.45 if panels == 1 else 0.3)
+        width = share * (0.45 if panels == 1 else 0.24)
         left = 0.15 + i % panels * share + _BEFORE
         column = _Column(
             picture,

@@ -3,6 +3,7 @@
 import pytest
 from conftest import ROOT
 
+from ascendsim.errors import InputError
 from ascendsim.machine import buffers_of
 from ascendsim.plan.answer import answer, load_plan
 from ascendsim.scenario import load_scenario
@@ -54,6 +55,12 @@ def test_a_scenario_with_a_platform_keeps_its_ub(tmp_path):
     found, _ = _planned(file, {}, "tile_m")
     assert [m.capacity_bytes for m in found.margins] == [131072 - 8448, 131072 - 256, 131072]
     assert found.solution.largest["safe"] == (131072 - 8448 - 4160) // (6 * 3840)
+
+
+def test_what_the_host_side_refuses_is_refused():
+    changes = {f"tensors.{name}.dtype": "bfloat16_t" for name in ("grad", "src", "dst")}
+    with pytest.raises(InputError, match="softmax_grad supports half and float"):
+        load_plan("softmaxgrad_960x960_float", changes)
 
 
 def test_a_tile_that_does_not_fit():
