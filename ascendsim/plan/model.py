@@ -62,6 +62,11 @@ class RangeSpec(_Model):
         return self
 
     @property
+    def count(self) -> int:
+        """How many values it has."""
+        return (self.max - self.min) // self.step + 1
+
+    @property
     def values(self) -> range:
         """Every value of the field."""
         return range(self.min, self.max + 1, self.step)

@@ -106,13 +106,13 @@ def solve(plan: Plan, field: str) -> Solution:
     Raises:
         InputError: the range has too many values.
     """
-    values = plan.ranges[field].values
-    if len(values) > MOST_VALUES:
+    spec = plan.ranges[field]
+    if spec.count > MOST_VALUES:
         raise InputError(
-            f"{plan.source}: tiling.{field}: the range has {len(values)} values, at most {MOST_VALUES} are tried; "
+            f"{plan.source}: tiling.{field}: the range has {spec.count} values, at most {MOST_VALUES} are tried; "
             "take a larger step"
         )
-    others = values_of(plan, field)
+    values, others = spec.values, values_of(plan, field)
     largest: dict[Limit, int | None] = dict.fromkeys(LIMITS)
     for value in reversed(values):
         chosen = {**others, field: value}

@@ -235,6 +235,11 @@ def test_files_that_are_none(tmp_path):
         load_plan(bad, {})
 
 
+def test_a_range_of_any_size_is_counted():
+    with pytest.raises(InputError, match="the range has 18446744073709551617 values"):
+        answer_of(f"[tiling]\nn = {{ min = {-(2**63)}, max = {2**63} }}\n")
+
+
 def test_too_many_queue_buffers_of_a_position_and_of_a_kernel():
     queue = '[queues.q{}]\nbytes = 32\nnum = {}\nposition = "VECIN"\n'
     messages = [f.message for f in answer_of(queue.format(0, 4) + queue.format(1, 5)).layout.findings]
