@@ -7,7 +7,7 @@ from typing import Any
 
 from ascendsim.errors import InputError
 from ascendsim.plan.formulas import Plan, compiled
-from ascendsim.plan.hints import Alive, Reuse, most_alive, reuse
+from ascendsim.plan.hints import Alive, LessTemp, Reuse, less_temp, most_alive, reuse
 from ascendsim.plan.layout import Layout, capacity_bytes, lay_out, limit_bytes
 from ascendsim.plan.model import LIMITS, PLACES, Limit, Place, is_scenario, plan_file, read_toml
 from ascendsim.plan.scenarios import plan_of_scenario
@@ -50,6 +50,7 @@ class Answer:
     table: tuple[TableRow, ...]
     reuse: tuple[Reuse, ...]
     alive: tuple[Alive, ...]
+    less_temp: tuple[LessTemp, ...]
 
     @property
     def fits(self) -> bool:
@@ -117,6 +118,10 @@ class Answer:
             ],
             "most_alive": [
                 {"place": a.place, "bytes": a.bytes, "step": a.step, "used_bytes": a.used_bytes} for a in self.alive
+            ],
+            "less_temp": [
+                {"call": less.cut.call.name, "temp_bytes": less.better.temp_bytes, "loops": less.better.loops}
+                for less in self.less_temp
             ],
             "findings": [finding.to_dict() for finding in layout.findings],
         }
@@ -193,6 +198,7 @@ def answer(plan: Plan, wanted: str | None = None) -> Answer:
         table=() if solution is None else tuple(tabulate(plan, solution)),
         reuse=tuple(reuse(layout.entries)),
         alive=tuple(most_alive(layout.entries)),
+        less_temp=tuple(less_temp(layout.temps, layout.cuts)),
     )
 
 

@@ -1,11 +1,12 @@
-"""Which buffers of a plan could lie on the same bytes, because they are never alive at the same time."""
+"""What a plan could do with less: buffers that are never alive together, and temps of which a part does nothing."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 
-from ascendsim.plan.layout import Entry
+from ascendsim.plan.layout import Cut, Entry, TempUse, cut_of
 from ascendsim.plan.model import PLACES, Place
+from ascendsim.terms import DATABLOCK_BYTES, align_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,42 @@ class Alive:
             f"at most {self.bytes} B of {self.place} are alive at once (step {self.step}), "
             f"{self.used_bytes - self.bytes} B less than the plan takes"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class LessTemp:
+    """A smaller temp with which a call has as few tiles, or fewer: more temp can give smaller tiles."""
+
+    cut: Cut
+    better: Cut
+
+    @property
+    def sentence(self) -> str:
+        """What to do."""
+        name, size, loops = self.cut.call.name, self.better.temp_bytes, self.better.loops
+        if loops == self.cut.loops:
+            return f"{name}: {size} B of temp are enough for the same {loops} loops as {self.cut.temp_bytes} B"
+        return f"{name}: {size} B of temp give {loops} loops, {self.cut.temp_bytes} B give {self.cut.loops}"
+
+
+def less_temp(temps: Iterable[TempUse], cuts: Iterable[Cut]) -> list[LessTemp]:
+    """Return, for each call, the least temp with the fewest tiles, where that is less than the call has."""
+    least = {call.name: call.sizes()[0] for use in temps for call in use.calls}
+    found = []
+    for cut in cuts:
+        better = _best(cut, least[cut.call.name])
+        if better is not None:
+            found.append(LessTemp(cut, better))
+    return found
+
+
+def _best(cut: Cut, least: int) -> Cut | None:
+    if not cut.loops:
+        return None
+    sizes = range(align_up(least, DATABLOCK_BYTES), cut.temp_bytes, DATABLOCK_BYTES)
+    others = [(other.loops, size, other) for size in sizes if (other := cut_of(cut.call, size)).loops]
+    best = min(others, key=lambda other: other[:2], default=None)
+    return best[2] if best is not None and best[0] <= cut.loops else None
 
 
 def reuse(entries: Iterable[Entry]) -> list[Reuse]:

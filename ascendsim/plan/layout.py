@@ -199,7 +199,7 @@ def lay_out(plan: Plan, chosen: Mapping[str, int], limit: Limit) -> Layout:
         entry = Entry(use.name, "temp", "UB", ends["UB"], align_up(use.bytes, DATABLOCK_BYTES), 1, temp.steps)
         entries.append(entry)
         ends["UB"] = entry.end_bytes
-    cuts = tuple(Cut(call, use.bytes, *call.tiling(use.bytes)) for use in temps for call in use.calls)
+    cuts = tuple(cut_of(call, use.bytes) for use in temps for call in use.calls)
     findings = (*_capacity(plan, entries, temps), *_counts(plan, names), *_rows(plan, names), *_of_temps(temps, cuts))
     return Layout(names, limit, tuple(entries), temps, cuts, findings)
 
@@ -212,6 +212,11 @@ def units_exceed_ub(plan: Plan, chosen: Mapping[str, int]) -> bool:
     except InputError:
         return False  # whoever lays it out says what is wrong
     return sum(e.end_bytes for e in entries) > plan.device.ub_bytes
+
+
+def cut_of(call: Call, temp_bytes: int) -> Cut:
+    """Return how a call cuts its rows with so much temp."""
+    return Cut(call, temp_bytes, *call.tiling(temp_bytes))
 
 
 def _entry(unit: Unit, names: Mapping[str, int], start: int) -> Entry:

@@ -142,6 +142,43 @@ def test_hints_are_pairs_that_never_meet(parts):
     assert [(a.bytes, a.used_bytes) for a in found.alive] == ([(most, total)] if most < total else [])
 
 
+def _tiles(m, k, work_bytes):
+    """SoftmaxGrad's tiles of m rows of float, written after the published formula."""
+    b = min(work_bytes // 4 // (k + 80), m)
+    if 8 < b < m:
+        b = b // 8 * 8
+    if b > 8 and m % 8 == 0 and k % 64 == 0:
+        b = b // 8 * 8
+        while m % b:
+            b -= 8
+        while b * k >= 16384:
+            b //= 2
+    return -(-m // b) if b else 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 130), st.sampled_from([8, 40, 64, 512, 1024]), st.integers(1, 5500))
+def test_less_temp_is_the_least_with_the_fewest_tiles(m, k, more):
+    least = 4 * (k + 80)
+    given_bytes = least + 32 * (more - 1)
+    found = answer_of(
+        f'[apis.g]\napi = "softmax_grad"\nshape = [{m}, {k}]\ntemp = "t"\n[temps.t]\nbytes = {given_bytes}\n'
+    )
+    sizes = range(least, given_bytes + 1, 32)
+    want = min((_tiles(m, k, size), size) for size in sizes if _tiles(m, k, size))
+    got = [(less.better.loops, less.better.temp_bytes) for less in found.less_temp]
+    assert (got or [(_tiles(m, k, given_bytes), given_bytes)]) == [want]
+
+
+def test_more_temp_can_give_more_loops():
+    text = '[apis.g]\napi = "softmax_grad"\nshape = [120, 512]\ntemp = "t"\n[temps.t]\nbytes = {}\n'
+    (less,) = answer_of(text.format(94720)).less_temp
+    assert less.sentence == "g: 56832 B of temp give 5 loops, 94720 B give 6"
+    (less,) = answer_of(text.format(56833)).less_temp
+    assert less.sentence == "g: 56832 B of temp are enough for the same 5 loops as 56833 B"
+    assert answer_of(text.format(56832)).less_temp == ()
+
+
 def test_a_size_that_does_not_grow_with_the_field_is_solved_too():
     """Every value is tried: 64 rows need less than 63 here."""
     text = '[tiling]\nrows = { min = 1, max = 64 }\n[buffers.x]\nbytes = "1 + rows % 64 * 4096"\n'
