@@ -8,7 +8,7 @@ from typing import Any
 from ascendsim.errors import InputError
 from ascendsim.plan.formulas import Plan, compiled
 from ascendsim.plan.hints import Alive, LessTemp, Reuse, less_temp, most_alive, reuse
-from ascendsim.plan.layout import Layout, capacity_bytes, lay_out, limit_bytes
+from ascendsim.plan.layout import Cut, Layout, capacity_bytes, lay_out, limit_bytes
 from ascendsim.plan.model import LIMITS, PLACES, Limit, Place, is_scenario, plan_file, read_toml
 from ascendsim.plan.scenarios import plan_of_scenario
 from ascendsim.plan.solve import Solution, TableRow, cut_cycles, field_to_solve, solve, tabulate, values_of
@@ -131,7 +131,7 @@ def _solution(solution: Solution) -> dict[str, Any]:
     return {"field": solution.field, "largest": dict(solution.largest), "reason": solution.reason}
 
 
-def _cut(cut: Any, cycles: int | None) -> dict[str, Any]:
+def _cut(cut: Cut, cycles: int | None) -> dict[str, Any]:
     tiling = cut.tiling
     return {
         "call": cut.call.name,

@@ -143,13 +143,18 @@ class Plan:
         return found
 
 
-def compiled(spec: PlanFile, file: str) -> Plan:
+def compiled(spec: PlanFile, file: str, device: Device | None = None) -> Plan:
     """Return a plan with its expressions parsed.
+
+    Args:
+        spec: what the file says.
+        file: its name, for messages.
+        device: the part, None for the one that the file names.
 
     Raises:
         InputError, DeviceError: names file and key, of an expression also the column.
     """
-    plan = _Compiler(spec, file).plan()
+    plan = _Compiler(spec, file, device).plan()
     known = CONSTANTS | dict.fromkeys(plan.fields, 0) | dict.fromkeys(plan.ranges, 0)
     for formula in _formulas(plan):
         for name, column in formula.expression.names.items():
@@ -175,9 +180,10 @@ def _formulas(plan: Plan) -> Iterator[Formula]:
 class _Compiler:
     """Parses one plan file."""
 
-    def __init__(self, spec: PlanFile, file: str) -> None:
+    def __init__(self, spec: PlanFile, file: str, device: Device | None) -> None:
         self._spec = spec
         self._file = file
+        self._given = device
 
     def plan(self) -> Plan:
         """Return the plan."""
@@ -200,6 +206,8 @@ class _Compiler:
         )
 
     def _device(self) -> Device:
+        if self._given is not None:
+            return self._given
         try:
             return load_device(self._spec.device)
         except DeviceError as error:

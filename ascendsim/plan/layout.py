@@ -6,7 +6,7 @@ Source: asc-devkit docs, InitBuffer page; general constraints, table 2 (alignmen
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from ascendsim.device import Device
 from ascendsim.errors import Finding, InputError, Rule, Severity
@@ -235,13 +235,12 @@ def _temps(plan: Plan, names: Mapping[str, int], left: int) -> tuple[TempUse, ..
     left -= sum(align_up(use.bytes, DATABLOCK_BYTES) for use in uses)
     sized = []
     for use in uses:
-        more = 0
+        size = use.bytes
         if use.policy in ("fit", "framework"):
-            least = align_up(use.bytes, DATABLOCK_BYTES)
-            more = max(0, min(use.most_bytes - use.bytes, left // DATABLOCK_BYTES * DATABLOCK_BYTES))
-            more = more if use.bytes == least else max(0, more - (least - use.bytes))
-            left -= more
-        sized.append(TempUse(use.name, use.policy, use.least_bytes, use.most_bytes, use.bytes + more, use.calls))
+            has = align_up(use.bytes, DATABLOCK_BYTES)
+            size = max(use.bytes, min(use.most_bytes, has + max(0, left) // DATABLOCK_BYTES * DATABLOCK_BYTES))
+            left -= align_up(size, DATABLOCK_BYTES) - has
+        sized.append(replace(use, bytes=size))
     return tuple(sized)
 
 

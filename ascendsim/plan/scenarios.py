@@ -1,7 +1,6 @@
 """A scenario's buffers as a plan: what its operator's host side allocates, with the tile as a field to solve for."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -28,9 +27,8 @@ def plan_of_scenario(scenario: Scenario, source: str) -> Plan:
     else:
         _check_host(scenario, operator, device)
         raw = _OPERATORS[operator.name](scenario)
-    # A [platform] has no name that could stand in a file; the device is put in below, whatever it is.
-    head = {"schema": 1, "name": scenario.name, "device": "Ascend910B1"}
-    return replace(compiled(plan_file(head | raw, source, {}), source), device=device)
+    head = {"schema": 1, "name": scenario.name, "device": device.name}
+    return compiled(plan_file(head | raw, source, {}), source, device)
 
 
 def _check_host(scenario: Scenario, operator: Operator, device: Device) -> None:

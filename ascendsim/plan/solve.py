@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT, HALF, DType
-from ascendsim.errors import AscendSimError, InputError
+from ascendsim.errors import AscendSimError, InputError, Severity
 from ascendsim.plan.apis import Call
 from ascendsim.plan.expressions import near_name
 from ascendsim.plan.formulas import Plan
@@ -138,7 +138,7 @@ def why_not(plan: Plan, chosen: Mapping[str, int], limit: Limit) -> str:
         return f"UB use {used} B is above {end} B ({limit})"
     # Above the visible limit only what the hardware has is asked for.
     allowed = ("E-CAP-UB",) if limit == "hardware" else ()
-    return next((str(f) for f in layout.findings if f.code[0] == "E" and f.code not in allowed), "")
+    return next((str(f) for f in layout.findings if f.severity is Severity.ERROR and f.code not in allowed), "")
 
 
 # ---- the table --------------------------------------------------------------------------------------------------
