@@ -234,7 +234,8 @@ def plan(
     from ascendsim.plan.answer import answer, load_plan
     from ascendsim.plan.page import plan_page
 
-    found = answer(load_plan(file, parse_changes(changes)), solve)
+    with _rejection_as_json(as_json):
+        found = answer(load_plan(file, parse_changes(changes)), solve)
     if folder is not None:
         from ascendsim.plot.plan_map import plan_png
         from ascendsim.runfolder import write_files

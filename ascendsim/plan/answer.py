@@ -171,6 +171,8 @@ def load_plan(path: str | Path, changes: Mapping[str, Any]) -> Plan:
     if not file.is_file():
         raise InputError(f"{path}: no such plan or scenario file")
     raw = read_toml(file)
+    if "operator" in raw and "tensors" not in raw:
+        raise InputError(f"{file}: a tiling of an operator, without tensors; plan the scenario that names it")
     if is_scenario(raw):
         return plan_of_scenario(load_scenario(file, changes), str(file))
     return compiled(plan_file(raw, str(file), changes), str(file))

@@ -3,8 +3,8 @@
 import pytest
 from conftest import ROOT
 
-from ascendsim.errors import InputError
-from ascendsim.machine import buffers_of
+from ascendsim.errors import InputError, Rejected
+from ascendsim.machine import buffers_of, check
 from ascendsim.plan.answer import answer, load_plan
 from ascendsim.scenario import load_scenario
 
@@ -55,6 +55,36 @@ def test_a_scenario_with_a_platform_keeps_its_ub(tmp_path):
     found, _ = _planned(file, {}, "tile_m")
     assert [m.capacity_bytes for m in found.margins] == [131072 - 8448, 131072 - 256, 131072]
     assert found.solution.largest["safe"] == (131072 - 8448 - 4160) // (6 * 3840)
+
+
+@pytest.mark.parametrize("tile_length", [2048, 15680, 15696, 16352, 16368, 16384, 16400, 40000])
+def test_a_kernels_plan_finds_what_the_rules_find(tile_length):
+    changes = {"tiling.tile_length": tile_length}
+    found, _ = _planned("vector_add", changes)
+    capacity = ("E-CAP-UB-HW", "E-CAP-UB", "W-CAP-UB-SAFE")
+    assert [f.code for f in found.layout.findings] == [
+        f.code for f in check("vector_add", set=changes) if f.code in capacity
+    ]
+    assert found.layout.names["tile_length"] == tile_length
+
+
+def test_a_kernel_that_cannot_be_recorded(tmp_path):
+    (tmp_path / "k.py").write_text(
+        "from ascendsim import TPosition\n\n\ndef main(asc, x, t):\n"
+        '    asc.t_pipe().init_buffer(asc.t_que(TPosition.VECIN, 1, "q"), 65, 64)\n'
+    )
+    file = tmp_path / "k.toml"
+    file.write_text(
+        'schema = 1\ndevice = "Ascend910B1"\nkernel = "k.py:main"\n'
+        '[tensors.x]\nrole = "input"\nshape = [64]\ndtype = "float"\nfill = "zeros"\n'
+    )
+    with pytest.raises(Rejected, match="E-BUF-LENGTH"):
+        load_plan(file, {})
+
+
+def test_a_tiling_is_no_plan():
+    with pytest.raises(InputError, match="a tiling of an operator, without tensors; plan the scenario that names it"):
+        load_plan("softmaxgrad_front_small", {})
 
 
 def test_what_the_host_side_refuses_is_refused():
