@@ -215,6 +215,41 @@ def tmpsize(
 
 
 @app.command()
+def plan(
+    file: Annotated[str, typer.Argument(help="Plan or scenario file, or the name of a shipped one.", metavar="FILE")],
+    solve: Annotated[
+        str | None, typer.Option(help="Find the largest value of this tiling field with which everything fits.")
+    ] = None,
+    changes: Changes = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder for plan.png, the map as a picture, and plan.json.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether buffers, queues and temps fit: address map, margins, largest legal tile.
+
+    Exit code 1 if they do not.
+    """
+    from ascendsim.plan.answer import answer, load_plan
+    from ascendsim.plan.page import plan_page
+
+    with _rejection_as_json(as_json):
+        found = answer(load_plan(file, parse_changes(changes)), solve)
+    if folder is not None:
+        from ascendsim.plot.plan_map import plan_png
+        from ascendsim.runfolder import write_files
+
+        content = (json.dumps(found.to_dict(), indent=1) + "\n").encode()
+        write_files(folder, {"plan.png": plan_png(found), "plan.json": content})
+    if as_json:
+        _print_json(found.to_dict())
+    else:
+        out.print(plan_page(found))
+    if not found.fits:
+        raise typer.Exit(Exit.FINDINGS)
+
+
+@app.command()
 def why(
     folder: Annotated[Path, typer.Argument(help="Folder of a run.", metavar="RUN")],
     pipes: Annotated[str, typer.Option(help="Pipes to explain, such as MTE2,V; none for all.")] = "",

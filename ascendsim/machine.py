@@ -22,7 +22,7 @@ from ascendsim.execute import dtype_array, execute
 from ascendsim.expect import judge
 from ascendsim.fills import make_fill
 from ascendsim.memory import Bytes, GlobalTensor, place_in_gm
-from ascendsim.program import Program
+from ascendsim.program import Program, QueInfo
 from ascendsim.progress import COMPILING, Progress, silent, stage
 from ascendsim.record import Kernel, record
 from ascendsim.result import RunResult
@@ -203,6 +203,18 @@ def check(
     """Record a scenario and return what the rules find, without computing values or time."""
     _, findings, _ = _record_and_check(_prepare(_loaded(scenario, set), with_data=False), silent)
     return in_order(findings)
+
+
+def buffers_of(scenario: Scenario) -> tuple[QueInfo, ...]:
+    """Record a scenario and return its queues and TBufs with their places in UB, in the order of their InitBuffer.
+
+    Raises:
+        Rejected: findings of severity E that end the recording.
+    """
+    program, findings, complete = _record_and_check(_prepare(scenario, with_data=False), silent)
+    if not complete:
+        raise Rejected(findings)
+    return tuple(sorted((q for q in program.ques if q.num), key=lambda q: q.address_bytes))
 
 
 def _loaded(scenario: str | Path | Scenario, changes: Mapping[str, Any] | None) -> Scenario:

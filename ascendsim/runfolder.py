@@ -89,6 +89,20 @@ def check_folder(target: Path) -> None:
         raise InputError(f"--out {target}: nothing can be written into {there}; name another folder")
 
 
+def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write files into a folder, each whole; the folder is made if need be, other files in it stay.
+
+    Raises:
+        InputError: the folder cannot be used.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            write_whole(folder / name, content)
+    except OSError as error:
+        raise InputError(f"--out {folder}: cannot write: {error.strerror}") from None
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file under a temporary name beside it, then rename it, so that nobody sees half of it."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")

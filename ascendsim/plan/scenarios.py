@@ -1,0 +1,89 @@
+"""A scenario's buffers as a plan: what its operator's host side allocates, with the tile as a field to solve for."""
+
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import Any
+
+from ascendsim.device import Device
+from ascendsim.machine import buffers_of
+from ascendsim.operators import Operator, SoftmaxGradTiling
+from ascendsim.plan.formulas import Plan, compiled, is_field_name
+from ascendsim.plan.model import plan_file
+from ascendsim.scenario import Scenario
+
+_TEMPS = {"max": "fit", "min": "min", "framework": "framework"}
+"""The operator's words for its temp, as a plan has them: its "max" is cut to what UB has left."""
+
+
+def plan_of_scenario(scenario: Scenario, source: str) -> Plan:
+    """Return the plan of a loaded scenario; of a kernel of the user's own it is what a recording allocates.
+
+    Raises:
+        InputError, KernelError, Rejected: its operator, tensors or kernel cannot be planned.
+    """
+    device, operator = scenario.load_device(), scenario.find_operator()
+    if operator is None:
+        raw = _of_kernel(scenario)
+    else:
+        _check_host(scenario, operator, device)
+        raw = _OPERATORS[operator.name](scenario)
+    head = {"schema": 1, "name": scenario.name, "device": device.name}
+    return compiled(plan_file(head | raw, source, {}), source, device)
+
+
+def _check_host(scenario: Scenario, operator: Operator, device: Device) -> None:
+    """What the operator's host side refuses is refused here, in the same words."""
+    shapes = {name: (tuple(spec.shape), spec.element) for name, spec in scenario.tensors.items()}
+    nums = {name: queue.num for name, queue in scenario.queues.items()}
+    operator.host(device, shapes, operator.tiling_model.model_validate(scenario.tiling), nums)
+
+
+def _of_kernel(scenario: Scenario) -> dict[str, Any]:
+    """Queues and TBufs as recorded, in numbers: what their sizes depend on is known to the kernel only."""
+    queues: dict[str, Any] = {}
+    for que in buffers_of(scenario):
+        name, number = que.name, 1
+        while name in queues:
+            number += 1
+            name = f"{que.name}#{number}"
+        queues[name] = {"bytes": que.buffer_bytes, "num": que.num, "position": que.position}
+    numbers = {name: value for name, value in scenario.tiling.items() if _is_field(name, value)}
+    return {"tiling": numbers, "queues": queues}
+
+
+def _is_field(name: str, value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and is_field_name(name)
+
+
+def _softmax_grad(scenario: Scenario) -> dict[str, Any]:
+    """Queues, temp and tile of the softmax_grad operator, as `op_host.softmax_grad_operator` sizes them."""
+    tiling = SoftmaxGradTiling.model_validate(scenario.tiling)
+    src = scenario.tensors["src"]
+    m, k = prod(src.shape[:-1]), src.shape[-1]
+    tile = f"align(tile_m * k * {src.element.name}, 32)"
+    sizes: Mapping[str, tuple[str, str]] = {
+        "in_grad": (tile, "VECIN"),
+        "in_p": (tile, "VECIN"),
+        "out": ("tile_m * 32" if tiling.is_front else tile, "VECOUT"),
+    }
+    temp = tiling.tmp_bytes
+    return {
+        "tiling": {"k": k, "tile_m": {"min": 1, "max": m, "value": min(tiling.tile_m, m)}},
+        "queues": {
+            name: {"bytes": size, "num": scenario.queues[name].num, "position": position}
+            for name, (size, position) in sizes.items()
+        },
+        "apis": {
+            "softmax_grad": {
+                "api": "softmax_grad",
+                "shape": ["tile_m", "k"],
+                "dtype": src.element.name,
+                "is_front": tiling.is_front,
+                "temp": "tmp",
+            }
+        },
+        "temps": {"tmp": {"bytes": _TEMPS[temp] if isinstance(temp, str) else temp}},
+    }
+
+
+_OPERATORS: dict[str, Callable[[Scenario], dict[str, Any]]] = {"softmax_grad": _softmax_grad}

@@ -1,0 +1,163 @@
+"""`ascendsim plan` as a user meets it, its picture, and its documentation."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from io import BytesIO
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from PIL import Image
+from plan_harness import answer_of
+
+from ascendsim.plan import model
+from ascendsim.plan.answer import answer, load_plan
+from ascendsim.plot.plan_map import plan_picture, plan_png
+
+COMMAND = [str(Path(sys.executable).parent / "ascendsim"), "plan"]
+PAGE = ROOT / "docs/plan.md"
+PLANS = sorted(path.stem for path in (ROOT / "tilings").glob("plan_*.toml"))
+
+
+def _run(*arguments, code=0):
+    done = subprocess.run(
+        [*COMMAND, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == code, f"{done.returncode}: {done.stdout}{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("plan_double_buffer",), 0),
+        (("plan_double_buffer", "--set", "tiling.elements=48000"), 1),
+        (("plan_row_width",), 1),
+        (("plan_double_buffer", "--solve", "depth"), 2),
+        (("nothing.toml",), 2),
+        (("scenarios/vector_add.toml",), 0),
+    ],
+)
+def test_exit_codes(arguments, code):
+    _run(*arguments, code=code)
+
+
+def test_json_is_one_object_with_everything():
+    found = json.loads(_run("plan_fused_softmax_grad", "--json").stdout)
+    assert found["fits"] is True
+    assert found["tiling"] == {"rows": 9, "k": 1024}
+    assert found["solved"]["largest"] == {"safe": 8, "visible": 9, "hardware": 9}
+    assert found["map"][0] == {
+        "name": "in_p", "kind": "queue", "place": "UB", "start_bytes": 0, "bytes": 18432, "num": 2, "steps": None,
+        "end_bytes": 36864,
+    }  # fmt: skip
+    assert found["margins"][1] == {
+        "place": "UB", "limit": "visible", "capacity_bytes": 196352, "used_bytes": 196352, "margin_bytes": 0,
+    }  # fmt: skip
+    row = next(r for r in found["table"] if r["value"] == 8 and r["limits"] == ["visible"])
+    assert (row["temp_bytes"], row["split_m"], row["loops"], row["tail_m"]) == (32512, 7, 2, 1)
+    assert row["cycles"] > 0
+    assert [f["code"] for f in found["findings"]] == ["W-CAP-UB-SAFE"]
+
+
+def test_out_writes_a_picture_and_the_answer(tmp_path):
+    folder = tmp_path / "a" / "b"
+    _run("plan_matmul_l0b", "--out", folder, code=1)
+    assert {p.name for p in folder.iterdir()} == {"plan.png", "plan.json"}
+    assert json.loads((folder / "plan.json").read_text())["fits"] is False
+    first = (folder / "plan.png").read_bytes()
+    assert Image.open(BytesIO(first)).size[0] == 1800
+    _run("plan_matmul_l0b", "--out", folder, code=1)
+    assert (folder / "plan.png").read_bytes() == first, "the same plan gives the same bytes"
+
+
+def test_out_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "x").touch()
+    assert "cannot write" in _run("plan_row_width", "--out", tmp_path / "x", code=2).stderr
+
+
+# ---- pictures ---------------------------------------------------------------------------------------------------
+
+MANY = "".join(f"[buffers.buffer_number_{i}]\nbytes = {32 * (1 + i % 3)}\nsteps = [{i}, {i + 3}]\n" for i in range(63))
+OVER = "[buffers.a]\nbytes = 500000\n[buffers.b]\nbytes = 32\n"
+EVERYWHERE = "".join(f'[buffers.the_{p.lower()}]\nplace = "{p}"\nbytes = 600\nnum = 3\n' for p in model.PLACES)
+
+
+def _pictures():
+    yield from (pytest.param(lambda n=name: answer(load_plan(n, {})), id=name) for name in PLANS)
+    for name, text in (("many", MANY), ("over", OVER), ("everywhere", EVERYWHERE), ("nothing", "")):
+        yield pytest.param(lambda t=text: answer_of(t), id=name)
+
+
+@pytest.mark.parametrize("make", list(_pictures()))
+def test_no_two_texts_of_a_map_overlap_and_all_are_inside(make):
+    picture = plan_picture(make())
+    texts = picture.texts()
+    for text in texts:
+        left, top, right, bottom = text.box
+        assert left >= 0, text
+        assert top >= 0, text
+        assert right <= picture.width, text
+        assert bottom <= picture.height, text
+    slack = 0.02
+    for a, b in combinations(texts, 2):
+        (l0, t0, r0, b0), (l1, t1, r1, b1) = a.box, b.box
+        apart = r0 <= l1 + slack or r1 <= l0 + slack or b0 <= t1 + slack or b1 <= t0 + slack
+        assert apart, f"{a.text!r} and {b.text!r}"
+
+
+def test_the_map_says_what_lies_where():
+    texts = [t.text for t in plan_picture(answer(load_plan("plan_fused_softmax_grad", {}))).texts()]
+    assert "plan_fused_softmax_grad: fits" in texts
+    for wanted in ("in_p 2 x 18,432 B", "scratch 36,864 B", "tmp 12,032 B", "safe 188,160 B, 8,192 B too many"):
+        assert wanted in texts
+
+
+def test_labels_that_have_no_room_are_counted():
+    texts = [t.text for t in plan_picture(answer_of(MANY)).texts()]
+    (more,) = [t for t in texts if t.endswith("more in plan.json")]
+    shown = sum(t.startswith("buffer_number_") and t.endswith(" B") for t in texts)
+    assert shown + int(more.split()[0]) == 63
+
+
+def test_a_picture_is_a_png():
+    assert plan_png(answer_of(EVERYWHERE)).startswith(b"\x89PNG")
+
+
+# ---- documentation ----------------------------------------------------------------------------------------------
+
+
+def test_the_page_names_every_key():
+    page = PAGE.read_text()
+    models = (model.PlanFile, model.RangeSpec, model.QueueSpec, model.BufferSpec, model.ApiSpec, model.TempSpec)
+    keys = {field.alias or name for m in (*models, model.RowSpec) for name, field in m.model_fields.items()}
+    assert sorted(k for k in keys if not re.search(rf"`[^`]*\b{k}\b", page)) == []
+
+
+def test_the_page_shows_shipped_plans():
+    blocks = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    shipped = (ROOT / "tilings/plan_fused_softmax_grad.toml").read_text()
+    assert shipped[shipped.index("schema") :] in blocks
+
+
+def _sessions():
+    blocks = re.findall(r"```console\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    return [(block.split("\n", 1)[0].removeprefix("$ "), block.split("\n", 1)[1]) for block in blocks]
+
+
+@pytest.mark.parametrize(("line", "shown"), _sessions(), ids=lambda text: text[:40])
+def test_the_sessions_of_the_page_are_real(line, shown, tmp_path):
+    """Predicted cycles may move with the cost model, so the last columns of tables are not compared."""
+    words = [str(tmp_path / w) if w.startswith("out/") else w for w in shlex.split(line)]
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / words[0]), *words[1:]],
+        cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ | {"COLUMNS": "100"},
+    )  # fmt: skip
+    got = [text.split()[:7] for text in (done.stdout + done.stderr).splitlines()]
+    assert [text.split()[:7] for text in shown.splitlines()] == got
