@@ -56,7 +56,7 @@ DOUBLE_SET = Rule(
     "W-SYNC-DUPLICATE",
     "flag {operand} id {id} (queue {que}) is set again before the wait for it, {got} times; the hardware has one bit "
     "and leaves this undefined, here both sets count",
-    "take the buffers of all queues before the first copy, give a queue at most two, or let the pipe that runs ahead wait",
+    "take buffers of all queues before the first copy, give a queue at most two, or let the pipe that runs ahead wait",
     "asc-devkit docs, SetFlag/WaitFlag page",
 )
 BLOCKS = Rule(
