@@ -229,7 +229,7 @@ def _flash_tensors(call: Call) -> dict[str, int]:
 
 def _v3_tensors(call: Call) -> dict[str, int]:
     result = _result_bytes(call, call.sum_element)
-    before = {"in_mean": result} if call.is_update else {}
+    before = {"in_mean": result} if call.is_update and not call.reuse_source else {}
     return {**_flash_tensors(call), "mean": result, **before}
 
 
