@@ -203,7 +203,9 @@ def tmpsize(
             metavar="NAME=BYTES[xNUM]",
         ),
     ] = None,
-    temp: Annotated[int | None, typer.Option(help="The temp you pass, in bytes: is it enough, what is touched?")] = None,
+    temp: Annotated[
+        int | None, typer.Option(help="The temp you pass, in bytes: is it enough, what is touched?")
+    ] = None,
     curve: Annotated[bool, typer.Option("--curve", help="Cycles against temp, at each size that changes it.")] = False,
     within: Annotated[
         float | None, typer.Option(help="The smallest temp within so many percent of the fastest.", metavar="PERCENT")
@@ -242,9 +244,11 @@ def tmpsize(
         with _progress() as progress:
             found = tmp_curve(answer, progress)
         chosen = None if within is None else found.within(within)
-    files = [] if found is None or picture is None else [tmpfolder.write_curve(found, chosen, picture)]
+    files = []
     if export is not None:
         files += tmpfolder.write_tiling(answer, answer.recommended if chosen is None else chosen.choice, export)
+    if found is not None and picture is not None:
+        files.append(tmpfolder.write_curve(found, chosen, picture))
     if as_json:
         more = {} if found is None else {"curve": found.to_dict()}
         more |= {} if chosen is None else {"within": {"percent": within, **chosen.to_dict()}}

@@ -22,7 +22,8 @@ def tmp_size(answer: TmpSize) -> RenderableType:
     if answer.limits:
         parts += [Text(_beside(answer)), _limits(answer)]
     if answer.largest_tile_m is not None and "fits" not in answer.choices:
-        parts.append(Text(f"At most {answer.largest_tile_m} rows fit in UB together with their minimum temp."))
+        most = f"At most {answer.largest_tile_m} rows" if answer.largest_tile_m else "Not one row"
+        parts.append(Text(f"{most} can be in UB together with the minimum temp."))
     return Group(*parts, *map(finding_text, answer.findings))
 
 
@@ -55,7 +56,15 @@ def has_errors(answer: TmpSize) -> bool:
 def _sizes(rows: Sequence[tuple[str, TmpChoice, str]], *, is_grad: bool) -> Table:
     """One line for each temp: what it gives, and of SoftmaxGrad what it costs."""
     with_remarks = any(remark for _, _, remark in rows)
-    columns = ["", "temp B", *["reserved B", "touched B"] * is_grad, "split_m", "tiles", "tail_m", *["cycles"] * is_grad]
+    columns = [
+        "",
+        "temp B",
+        *["reserved B", "touched B"] * is_grad,
+        "split_m",
+        "tiles",
+        "tail_m",
+        *["cycles"] * is_grad,
+    ]
     table = _table([*columns, *[""] * with_remarks])
     for name, choice, remark in rows:
         t = choice.tiling
@@ -79,7 +88,7 @@ def _limits(answer: TmpSize) -> Table:
 
 
 def _table(columns: Sequence[str]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for number, column in enumerate(columns):
         table.add_column(column, justify="left" if number == 0 or not column else "right", no_wrap=True)
     return table

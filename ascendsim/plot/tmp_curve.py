@@ -1,4 +1,4 @@
-"""Predicted cycles and rows of a tile against the temp, both axes by equal factors. What is odd about a size is marked."""
+"""Predicted cycles and rows of a tile against the temp, all axes by equal factors; what is odd is marked."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +33,7 @@ from ascendsim.tmpsize import Curve, Point
 _LEFT, _RIGHT, _TOP = 1.05, 0.45, 0.75
 _TALL, _LOW, _GAP, _FOOT = 3.6, 1.5, 0.25, 0.85
 """Inches: height of the two panels, between them, below them for the axis and the legend."""
-_DOT, _TICK, _AWAY = 0.035, 0.042, 0.06
+_DOT, _TICK, _AWAY, _ROOM = 0.035, 0.042, 0.06, 0.14
 _LEAST_FACTOR = 2.0
 """An axis spans at least this factor."""
 
@@ -69,11 +69,12 @@ class _Axis:
 
 
 def _axis(values: Sequence[float], start: float, end: float) -> _Axis:
-    """An axis with some room at both ends of the values."""
+    """An axis over the values, with room for a dot at both ends."""
     low, high = min(values), max(values)
     middle, factor = math.sqrt(low * high), max(high / low, _LEAST_FACTOR)
-    room = factor**0.04 * math.sqrt(factor)
-    return _Axis(middle / room, middle * room, start, end)
+    length = abs(end - start)
+    half = math.sqrt(factor) ** (length / (length - 2 * _ROOM))
+    return _Axis(middle / half, middle * half, start, end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +201,9 @@ def _labels(panel: _Panel, curve: Curve, chosen: Point | None) -> None:
     """Names of points, the most important first; one that would hide another, a point or a step is left out."""
     taken = [_around(panel.place(point)) for point in curve.points]
     places = [panel.place(point) for point in curve.points]
-    taken += [(a, y - 0.01, b, y + 0.01) for (a, y), (b, _) in pairwise(places)]
+    for (left, at), (right, after) in pairwise(places):
+        taken.append((left, at - 0.01, right, at + 0.01))
+        taken.append((right - 0.01, min(at, after), right + 0.01, max(at, after)))
     odd = [p for p in curve.points if p.remark]
     plain = [p for p in curve.points if not p.remark]
     for point in dict.fromkeys([curve.best, *([chosen] if chosen else []), *odd, curve.points[0], *plain]):
@@ -235,4 +238,4 @@ def _is_free(panel: _Panel, box: Box, taken: Sequence[Box]) -> bool:
         return False
     if top < panel.y.end + 0.02 or bottom > panel.y.start - 0.02:
         return False
-    return not any(left < b[2] + 0.04 and b[0] < right + 0.04 and top < b[3] and b[1] < bottom for b in taken)
+    return not any(left < b[2] + 0.03 and b[0] < right + 0.03 and top < b[3] and b[1] < bottom for b in taken)

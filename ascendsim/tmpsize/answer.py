@@ -1,13 +1,14 @@
-"""The answer for one call: minimum and maximum temp, what each size gives, what is left of UB, and what to beware of."""
+"""The answer for one call: minimum and maximum temp, what each size gives, what is left of UB, and traps."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 from ascendsim.device import Device, Platform, load_device
 from ascendsim.dtypes import FLOAT, DType, dtype
 from ascendsim.errors import Finding, InputError
 from ascendsim.op_host.softmax_outcome import CannOutcome, SoftMaxTiling
+from ascendsim.op_host.softmax_tiles import ROW_GROUP
 from ascendsim.terms import DATABLOCK_BYTES, DataFormat
 from ascendsim.tmpsize.apis import APIS, Call, api_of, check_call
 from ascendsim.tmpsize.beside import Claim, Limit, limits_of, parse_claims, tensor_claims
@@ -154,7 +155,7 @@ def tmp_size(
     is_update: bool = False,
     is_basic_block: bool = False,
     is_flash_output_brc: bool = False,
-    data_format: DataFormat | Literal["ND", "NZ"] = "ND",
+    data_format: DataFormat | str = DataFormat.ND,
     reuse_source: bool = False,
     beside: Iterable[str] = (),
     tmp_bytes: int | None = None,
@@ -186,6 +187,8 @@ def tmp_size(
     device = load_device(soc) if npu_arch is None else None
     arch = npu_arch if device is None else device.npu_arch
     assert arch is not None
+    if data_format not in [*DataFormat, *(known_format.value for known_format in DataFormat)]:
+        raise InputError(f"--format {data_format}: want ND or NZ")
     call = Call(
         api=api.casefold(),
         shape=tuple(shape),
@@ -298,4 +301,4 @@ def _largest_tile(call: Call, device: Device) -> int:
         smaller = Call(**{name: getattr(call, name) for name in Call.__dataclass_fields__} | {"shape": (rows, call.k)})
         used = sum(claim.bytes for claim in tensor_claims(api.tensors(smaller))) + api.sizes(smaller)[0]
         fits, too_many = (rows, too_many) if used <= safe else (fits, rows)
-    return fits
+    return fits // ROW_GROUP * ROW_GROUP if call.is_basic_block else fits

@@ -1,4 +1,4 @@
-"""The softmax APIs whose temp can be sized, each once: its host functions, what it may be asked with, its tensors in UB.
+"""The softmax APIs whose temp can be sized, each once: host functions, what it may be asked with, tensors in UB.
 
 M is the product of all axes but the last [rows], K the last axis [elements]. A row result (max, sum, ...) is one
 datablock a row, or one element a row where the outputs are not broadcast.
@@ -30,6 +30,7 @@ from ascendsim.op_host.softmax_family import (
     soft_max_row_floats,
 )
 from ascendsim.op_host.softmax_flash_v2 import (
+    SoftMaxFlashV2TmpSizeFunction,
     cann_outcome_soft_max_flash_v2_tiling,
     cann_outcome_soft_max_flash_v2_tmp_size,
     soft_max_flash_v2_row_floats,
@@ -170,10 +171,20 @@ def _flash_tiling(call: Call, tmp_bytes: int) -> CannOutcome:
 
 
 def _v2_sizes(call: Call) -> tuple[int, int, bool]:
-    arguments = (call.shape, call.element.bytes, call.sum_element.bytes, call.is_update, call.npu_arch)
-    flags = {"is_basic_block": call.is_basic_block, "is_flash_output_brc": call.is_flash_output_brc}
-    least = cann_outcome_soft_max_flash_v2_tmp_size("GetSoftMaxFlashV2MinTmpSize", *arguments, **flags)
-    return _both(least, cann_outcome_soft_max_flash_v2_tmp_size("GetSoftMaxFlashV2MaxTmpSize", *arguments, **flags))
+    return _both(_v2_size(call, "GetSoftMaxFlashV2MinTmpSize"), _v2_size(call, "GetSoftMaxFlashV2MaxTmpSize"))
+
+
+def _v2_size(call: Call, function: SoftMaxFlashV2TmpSizeFunction) -> CannOutcome:
+    return cann_outcome_soft_max_flash_v2_tmp_size(
+        function,
+        call.shape,
+        call.element.bytes,
+        call.sum_element.bytes,
+        call.is_update,
+        call.npu_arch,
+        is_basic_block=call.is_basic_block,
+        is_flash_output_brc=call.is_flash_output_brc,
+    )
 
 
 def _v2_tiling(call: Call, tmp_bytes: int) -> CannOutcome:
@@ -211,13 +222,18 @@ def _result_bytes(call: Call, element: DType) -> int:
 def _grad_tensors(call: Call) -> dict[str, int]:
     data = _data_bytes(call)
     dst = call.m * DATABLOCK_BYTES if call.is_front else data
-    return {"grad": data, "src": data} | ({} if call.reuse_source else {"dst": dst})
+    return {"grad": data, "src": data} if call.reuse_source else {"grad": data, "src": data, "dst": dst}
 
 
 def _soft_max_tensors(call: Call) -> dict[str, int]:
     data = _data_bytes(call)
     dst = {} if call.reuse_source else {"dst": data}
-    return {"src": data, **dst, "sum": _result_bytes(call, call.sum_element), "max": _result_bytes(call, call.sum_element)}
+    return {
+        "src": data,
+        **dst,
+        "sum": _result_bytes(call, call.sum_element),
+        "max": _result_bytes(call, call.sum_element),
+    }
 
 
 def _flash_tensors(call: Call) -> dict[str, int]:
@@ -343,7 +359,9 @@ def _check_grad(call: Call) -> None:
             "ND without basic block only"
         )
     if is_nz and call.k % NZ_COLUMNS:
-        raise InputError(f"--format NZ: last axis {call.k} is no multiple of {NZ_COLUMNS}, the columns of a slab; pad it")
+        raise InputError(
+            f"--format NZ: last axis {call.k} is no multiple of {NZ_COLUMNS}, the columns of a slab; pad it"
+        )
     if call.reuse_source and call.is_front:
         raise InputError("--reuse-source with --front: the row sums are too short for src; leave one out")
     if not call.is_basic_block:
@@ -352,6 +370,6 @@ def _check_grad(call: Call) -> None:
         raise InputError("--basic-block: only SoftmaxGradFront has a basic-block form; add --front")
     if not is_basic_block_shape(call.m, call.k, call.element.bytes):
         raise InputError(
-            f"--basic-block: needs rows % 8 == 0, last axis % 64 == 0 and {256 // call.element.bytes} <= last axis < 2048,"
-            f" the shape is {call.m}x{call.k}; leave it out"
+            f"--basic-block: needs rows % 8 == 0, last axis % 64 == 0 and {256 // call.element.bytes} <= last axis "
+            f"< 2048, the shape is {call.m}x{call.k}; leave it out"
         )

@@ -15,7 +15,7 @@ _NO_BYTES = "want NAME=BYTES, or NAME=BYTESxNUM for a queue of NUM buffers, such
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Something that lies in UB: a tensor, a TBuf, or a queue of `num` buffers of `buffer_bytes`, each in datablocks."""
+    """Something in UB: a tensor, a TBuf, or a queue of `num` buffers of `buffer_bytes`, each in whole datablocks."""
 
     name: str
     buffer_bytes: int

@@ -86,7 +86,10 @@ class Predictor:
         return longer + (tiles - modelled) // period * (longer - shorter)
 
     def _period(self, tiling: SoftMaxTiling) -> int:
-        """Tiles after which the bank groups repeat; 1, off by a percent or so, where those are too many instructions."""
+        """Tiles after which the bank groups repeat.
+
+        Where those are too many instructions 1: a call of such rows is off by a percent or so, in either direction.
+        """
         columns = tiling.split_k if self.form.data_format is DataFormat.ND else NZ_COLUMNS
         step = tiling.split_m * columns * self.form.element.bytes
         period = _BANK_GROUPS_BYTES // gcd(_BANK_GROUPS_BYTES, step)

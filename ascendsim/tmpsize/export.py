@@ -92,7 +92,7 @@ def tiling_toml(answer: TmpSize, choice: TmpChoice) -> str | None:
 
 
 def host_lines(answer: TmpSize, choice: TmpChoice) -> str:
-    """Return AscendC lines for the host: the calls that give these sizes and this tiling, and the struct's 16 fields."""
+    """Return AscendC lines for the host: the calls that give these sizes and this tiling, and the 16 fields."""
     tiling, call = check_export(answer, choice), answer.call
     host = _HOSTS[call.api](call)
     axes = ", ".join(str(axis) for axis in call.shape)

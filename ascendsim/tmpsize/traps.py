@@ -59,8 +59,8 @@ DIVIDES_BY_ZERO = Rule(
 )
 ODD_TILE = Rule(
     "W-TMP-ODDTILE",
-    "{operand} {got} B: halving below 16384 elements ends at tiles of {rows} rows, no multiple of 8 and no divisor of {m}: "
-    "{tail} rows are left over",
+    "{operand} {got} B: halving below 16384 elements ends at tiles of {rows} rows, no multiple of 8 and no divisor of "
+    "{m}: {tail} rows are left over",
     "pass temp for at most 8 rows, which are not halved",
     _HOST,
 )
@@ -77,6 +77,12 @@ OVER_UB = Rule(
     "take what is left of UB, or tile the rows",
     "asc-devkit docs, tiling pages: the maximum may be larger than what is left of UB",
 )
+NEVER_FITS = Rule(
+    "W-TMP-NEVERFITS",
+    "the minimum {got} B is larger than UB ({wanted} B): the API cannot work on this shape",
+    "tile the rows, or use shorter ones",
+    _HOST,
+)
 NZ_FRONT = Rule(
     "W-TMP-NZFRONT",
     "the minimum {got} B counts one float a row of NZ front results, the kernel works on two: it touches {wanted} B",
@@ -85,8 +91,8 @@ NZ_FRONT = Rule(
 )
 NZ_RETILE = Rule(
     "W-TMP-NZRETILE",
-    "a kernel that tiles again counts 8 floats a row more for NZ front results than the host: the minimum {got} B gives "
-    "it no row",
+    "a kernel that tiles again counts 8 floats a row more for NZ front results than the host: the minimum {got} B "
+    "gives it no row",
     "pass at least one row by the kernel's count, or the tensor's own shape in the struct",
     "asc-devkit 9.1.0, softmax_tiling_func (kernel)",
 )
@@ -134,6 +140,8 @@ def traps(
         found.append(WRAPPED.finding())
     if low > high:
         found.append(MIN_ABOVE_MAX.finding(got=low, wanted=high, hint=f"reserve {low} B; do not assert min <= max"))
+    if device is not None and low > device.ub_bytes:
+        found.append(NEVER_FITS.finding(operand="min", got=low, wanted=device.ub_bytes))
     if device is not None and high > device.ub_bytes:
         found.append(OVER_UB.finding(operand="max", got=high, wanted=device.ub_bytes))
     for one in sized:
@@ -146,9 +154,11 @@ def traps(
 
 def _of_tiling(call: Call, one: Sized) -> Iterator[Finding]:
     outcome, row = one.outcome, FLOAT.bytes * APIS[call.api].row_floats(call)
-    said = {"operand": one.name, "got": one.tmp_bytes}
+    name, size = one.name, one.tmp_bytes
     if outcome.status == "crash_SIGFPE":
-        yield DIVIDES_BY_ZERO.finding(**said, hint=f"pass {row} to {ROW_GROUP * row} B, for 1 to {ROW_GROUP} rows")
+        yield DIVIDES_BY_ZERO.finding(
+            operand=name, got=size, hint=f"pass {row} to {ROW_GROUP * row} B, for 1 to {ROW_GROUP} rows"
+        )
         return
     tiling = outcome.tiling
     if tiling is None:
@@ -160,9 +170,9 @@ def _of_tiling(call: Call, one: Sized) -> Iterator[Finding]:
     elif one.tmp_bytes // row > ROW_GROUP and tiling.split_m % ROW_GROUP and tiling.tail_m and call.m % ROW_GROUP == 0:
         fill = {"rows": tiling.split_m, "m": call.m, "tail": tiling.tail_m}
         hint = f"pass {ROW_GROUP * row} B: {ROW_GROUP} rows a tile, which are not halved"
-        yield ODD_TILE.finding(**said, hint=hint, fill=fill)
+        yield ODD_TILE.finding(operand=name, got=size, hint=hint, fill=fill)
     elif outcome.is_error:
-        yield LOGGED.finding(**said, hint=outcome.problem, fill={"said": outcome.cann_does})
+        yield LOGGED.finding(operand=name, got=size, hint=outcome.problem, fill={"said": outcome.cann_does})
 
 
 def _no_row(call: Call, one: Sized, row: int) -> Finding:
