@@ -115,6 +115,8 @@ class TmpSize:
             "data_format": call.data_format.value,
             "reuse_source": call.reuse_source,
             "npu_arch": call.npu_arch,
+            "soc": None if self.device is None else self.device.name,
+            "calibrated": None if self.device is None else self.device.calibrated.value,
             "min_bytes": self.min_bytes,
             "max_bytes": self.max_bytes,
             "row_bytes": self.row_bytes,
