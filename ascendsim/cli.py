@@ -56,6 +56,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and 
 Soc = Annotated[str, typer.Option("--soc", help="Part, such as Ascend910B1; a product name lists its parts.")]
 
 
+_TABLE_WIDTH = 200
+"""Columns that the tables of temp sizes may take: a narrow terminal breaks their lines, but no number is cut."""
 _ALLOCATIONS = 1_000_000
 """New objects between two searches for unreachable ones. A run makes many, and hardly any that refer to each other."""
 
@@ -248,15 +250,16 @@ def tmpsize(
     if export is not None:
         files += tmpfolder.write_tiling(answer, answer.recommended if chosen is None else chosen.choice, export)
     if found is not None and picture is not None:
-        files.append(tmpfolder.write_curve(found, chosen, picture))
+        files.append(tmpfolder.write_curve(found, picture, within))
     if as_json:
         more = {} if found is None else {"curve": found.to_dict()}
         more |= {} if chosen is None else {"within": {"percent": within, **chosen.to_dict()}}
         _print_json(answer.to_dict() | more | {"files": [str(file) for file in files]})
     else:
-        out.print(show_tmp.tmp_size(answer), soft_wrap=True)
+        wide = Console(highlight=False, emoji=False, width=_TABLE_WIDTH)
+        wide.print(show_tmp.tmp_size(answer), soft_wrap=True)
         if found is not None:
-            out.print(show_tmp.curve(found, within, chosen), soft_wrap=True)
+            wide.print(show_tmp.curve(found, within, chosen), soft_wrap=True)
         for file in files:
             out.print(f"wrote {file}", soft_wrap=True)
     if show_tmp.has_errors(answer):

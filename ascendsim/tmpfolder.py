@@ -5,18 +5,18 @@ from pathlib import Path
 from ascendsim.errors import InputError
 from ascendsim.plot.tmp_curve import curve_png
 from ascendsim.runfolder import write_whole
-from ascendsim.tmpsize import Curve, Point, TmpChoice, TmpSize
+from ascendsim.tmpsize import Curve, TmpChoice, TmpSize
 from ascendsim.tmpsize.export import file_stem, host_lines, tiling_toml
 
 
-def write_curve(curve: Curve, chosen: Point | None, folder: Path) -> Path:
-    """Write the picture of a curve into a folder and return it.
+def write_curve(curve: Curve, folder: Path, percent: float | None = None) -> Path:
+    """Write the picture of a curve into a folder and return it; with a percentage as `curve_png`.
 
     Raises:
         InputError: the folder cannot be used.
     """
     file = folder / f"{file_stem(curve.answer)}_curve.png"
-    _write("--out", file, curve_png(curve, chosen))
+    _write("--out", file, curve_png(curve, percent))
     return file
 
 

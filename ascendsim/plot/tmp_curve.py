@@ -25,6 +25,7 @@ from ascendsim.plot.style import (
     WORDS,
     Entry,
     legend,
+    legend_rows,
     title_lines,
 )
 from ascendsim.terms import Pipe
@@ -34,18 +35,21 @@ _LEFT, _RIGHT, _TOP = 1.05, 0.45, 0.75
 _TALL, _LOW, _GAP, _FOOT = 3.6, 1.5, 0.25, 0.85
 """Inches: height of the two panels, between them, below them for the axis and the legend."""
 _DOT, _TICK, _AWAY, _ROOM = 0.035, 0.042, 0.06, 0.14
+_NEAR = 0.13
+"""Inches between a point and the middle of its text."""
 _LEAST_FACTOR = 2.0
 """An axis spans at least this factor."""
 
 _BEST = COLOURS[Pipe.V]
+_CHOSEN = COLOURS[Pipe.M]
 _ODD = COLOURS[Pipe.FIX]
 _PLAIN = COLOURS[Pipe.MTE2]
 _STEP = "#4d4d4d"
 
 
-def curve_png(curve: Curve, chosen: Point | None = None) -> bytes:
+def curve_png(curve: Curve, percent: float | None = None) -> bytes:
     """Draw a curve as PNG; arguments as `curve_picture`."""
-    return png(curve_picture(curve, chosen))
+    return png(curve_picture(curve, percent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +72,12 @@ class _Axis:
             yield from (n * 10**exponent for n in (1, 2, 5) if self.first <= n * 10**exponent <= self.last)
 
 
-def _axis(values: Sequence[float], start: float, end: float) -> _Axis:
-    """An axis over the values, with room for a dot at both ends."""
+def _axis(values: Sequence[float], start: float, end: float, room: float = _ROOM) -> _Axis:
+    """An axis over the values, with some room at both ends."""
     low, high = min(values), max(values)
     middle, factor = math.sqrt(low * high), max(high / low, _LEAST_FACTOR)
     length = abs(end - start)
-    half = math.sqrt(factor) ** (length / (length - 2 * _ROOM))
+    half = math.sqrt(factor) ** (length / (length - 2 * room))
     return _Axis(middle / half, middle * half, start, end)
 
 
@@ -91,18 +95,22 @@ class _Panel:
         return self.x.at(point.choice.tmp_bytes), self.y.at(self.value(point))
 
 
-def curve_picture(curve: Curve, chosen: Point | None = None) -> Picture:
+def curve_picture(curve: Curve, percent: float | None = None) -> Picture:
     """Draw a curve: cycles above, rows of a tile below, the same temps under each other.
 
     Args:
         curve: with at least one point.
-        chosen: a point to name beside the fastest.
+        percent: mark the smallest temp within so many percent of the fastest, too.
     """
-    height = _TOP + _TALL + _GAP + _LOW + _FOOT
+    chosen = None if percent is None else curve.within(percent)
+    entries = _entries(curve, chosen, percent)
+    width = WIDTH - _LEFT - _RIGHT
+    foot = _FOOT + LINE * (legend_rows(entries, width) - 1)
+    height = _TOP + _TALL + _GAP + _LOW + foot
     picture = Picture(WIDTH, height)
     x = _axis([*(p.choice.tmp_bytes for p in curve.points), curve.last_bytes], _LEFT, WIDTH - _RIGHT)
     cycles = [_cycles(p) for p in curve.points]
-    upper = _Panel(picture, x, _axis(cycles, _TOP + _TALL, _TOP), _cycles)
+    upper = _Panel(picture, x, _axis(cycles, _TOP + _TALL, _TOP, 2 * _NEAR), _cycles)
     below = _TOP + _TALL + _GAP
     rows = [_rows(p) for p in curve.points]
     lower = _Panel(picture, x, _axis(rows, below + _LOW, below), _rows)
@@ -110,16 +118,27 @@ def curve_picture(curve: Curve, chosen: Point | None = None) -> Picture:
         _frame(panel, name)
         _steps(panel, curve)
         for point in curve.points:
-            _dot(panel, point, is_best=point is curve.best)
+            _dot(panel, point, _BEST if point is curve.best else _CHOSEN if point is chosen else "")
     _temp_axis(lower)
     _labels(upper, curve, chosen)
-    entries = [Entry("fastest, with the least temp", Look(_BEST, INK))]
+    legend(picture, entries, _LEFT, height - foot + 0.55, width)
+    title_lines(picture, f"{curve.answer.title}: cycles against temp", _facts(curve))
+    return picture
+
+
+def _entries(curve: Curve, chosen: Point | None, percent: float | None) -> list[Entry]:
+    """The legend: of the named points also what they are."""
+    entries = [Entry(f"fastest: {_said(curve.best)}", Look(_BEST, INK))]
+    if chosen is not None and chosen is not curve.best:
+        entries.append(Entry(f"smallest within {percent:g} %: {_said(chosen)}", Look(_CHOSEN, INK)))
     odd = any(p.remark for p in curve.points)
     entries += [Entry("more temp, but a smaller tile or more cycles", Look(_ODD, INK))] * odd
     entries.append(Entry("from here on the tiling is another one", Look(_PLAIN, INK)))
-    legend(picture, entries, _LEFT, height - 0.3, WIDTH - _LEFT - _RIGHT)
-    title_lines(picture, f"{curve.answer.title}: cycles against temp", _facts(curve))
-    return picture
+    return entries
+
+
+def _said(point: Point) -> str:
+    return f"{point.choice.tmp_bytes:,} B, {point.choice.cycles:,} cycles"
 
 
 def _cycles(point: Point) -> float:
@@ -184,38 +203,35 @@ def _steps(panel: _Panel, curve: Curve) -> None:
         panel.picture.add(Line((right, at), (right, after), _STEP, 0.6, (1.5, 1.5)), LOW)
 
 
-def _dot(panel: _Panel, point: Point, *, is_best: bool) -> None:
-    """A box; a diamond for what is odd, so that colour is not all that tells."""
+def _dot(panel: _Panel, point: Point, named: str) -> None:
+    """A box, larger and of its own colour if it is named; a diamond for what is odd: not colour alone tells."""
     x, y = panel.place(point)
-    if point.remark:
-        size = 1.8 * _DOT
+    if named:
+        size = 1.5 * _DOT
+        panel.picture.boxes([(x - size, y - size, x + size, y + size)], Look(named, INK), OVER)
+    elif point.remark:
+        size = 1.5 * _DOT
         corners = ((x, y - size), (x + size, y), (x, y + size), (x - size, y))
         panel.picture.add(Shape(corners, _ODD), OVER)
-        return
-    size = 1.5 * _DOT if is_best else _DOT
-    look = Look(_BEST if is_best else _PLAIN, INK)
-    panel.picture.boxes([(x - size, y - size, x + size, y + size)], look, OVER if is_best else MIDDLE)
+    else:
+        panel.picture.boxes([(x - _DOT, y - _DOT, x + _DOT, y + _DOT)], Look(_PLAIN, INK), MIDDLE)
 
 
 def _labels(panel: _Panel, curve: Curve, chosen: Point | None) -> None:
-    """Names of points, the most important first; one that would hide another, a point or a step is left out."""
-    taken = [_around(panel.place(point)) for point in curve.points]
+    """Sizes of points, the most important first; one that would hide another, a point or a step is left out."""
     places = [panel.place(point) for point in curve.points]
+    taken = [_around(place) for place in places]
     for (left, at), (right, after) in pairwise(places):
         taken.append((left, at - 0.01, right, at + 0.01))
         taken.append((right - 0.01, min(at, after), right + 0.01, max(at, after)))
+    named = [curve.best, *([chosen] if chosen else [])]
     odd = [p for p in curve.points if p.remark]
-    plain = [p for p in curve.points if not p.remark]
-    for point in dict.fromkeys([curve.best, *([chosen] if chosen else []), *odd, curve.points[0], *plain]):
-        named = point is curve.best or point is chosen
-        c = point.choice
-        short = f"{c.tmp_bytes:,} B"
-        text = f"{short}, {c.cycles:,} cycles" if named else f"{short}: {point.remark}" if point.remark else short
-        ink = INK if named else ALARM if point.remark else SOFT
-        for candidate in _around_texts(panel.place(point), text, ink):
-            if _is_free(panel, candidate.box, taken):
-                taken.append(candidate.box)
-                panel.picture.add(candidate, WORDS)
+    for point in dict.fromkeys([*named, *odd, *curve.points]):
+        ink = INK if point in named else ALARM if point.remark else SOFT
+        for text in _around_texts(panel.place(point), f"{point.choice.tmp_bytes:,} B", ink):
+            if _is_free(panel, text.box, taken):
+                taken.append(text.box)
+                panel.picture.add(text, WORDS)
                 break
 
 
@@ -225,9 +241,9 @@ def _around(place: tuple[float, float]) -> Box:
 
 
 def _around_texts(place: tuple[float, float], text: str, ink: str) -> Iterator[Text]:
-    """A text right above, left above, right below, left below a point."""
+    """A text above and below a point, to the right and to the left."""
     x, y = place
-    for dy in (-0.13, 0.13, -0.3, 0.3, -0.47, 0.47):
+    for dy in (-_NEAR, _NEAR):
         for side, dx in (("left", _AWAY), ("right", -_AWAY)):
             yield Text(x + dx, y + dy, text, SMALL, ink, side=side)
 

@@ -36,7 +36,9 @@ def test_a_tbuf_of_all_visible_ub_leaves_nothing():
     }
 
 
-@pytest.mark.parametrize(("claimed", "codes"), [(195520, {"W-CAP-UB-SAFE"}), (187328, set()), (187329, {"W-CAP-UB-SAFE"})])
+@pytest.mark.parametrize(
+    ("claimed", "codes"), [(195520, {"W-CAP-UB-SAFE"}), (187328, set()), (187329, {"W-CAP-UB-SAFE"})]
+)
 def test_with_a_temp_of_the_minimum_it_is_accepted(claimed, codes):
     """F3: a temp of 832 B and at most 195520 B claimed."""
     answer = tmp_size("softmaxgrad", (64, 128), "float", beside=[f"calc={claimed}"], tmp_bytes=832)

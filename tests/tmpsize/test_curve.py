@@ -179,7 +179,7 @@ def _overlapping(picture):
 )
 def test_texts_of_the_picture_stand_apart_and_inside(shape, kind, soc):
     found = tmp_curve(tmp_size("softmaxgrad", shape, kind, soc))
-    picture = curve_picture(found, found.within(50))
+    picture = curve_picture(found, 50)
     assert _overlapping(picture) == []
     for text in picture.texts():
         left, top, right, bottom = text.box
@@ -192,10 +192,17 @@ def test_texts_of_the_picture_stand_apart_and_inside(shape, kind, soc):
 def test_the_picture_names_what_counts(wide):
     texts = {t.text for t in curve_picture(wide).texts()}
     assert "SoftmaxGrad 120x1024 float: cycles against temp" in texts
-    assert f"35,328 B, {wide.best.choice.cycles:,} cycles" in texts
-    assert "105,984 B: slower than 35328 B" in texts
-    assert "176,640 B: tile shrinks, slower than 35328 B" in texts
-    assert {"predicted cycles", "rows of a tile", "temp, bytes", "fastest, with the least temp"} <= texts
+    assert f"fastest: 35,328 B, {wide.best.choice.cycles:,} cycles" in texts
+    assert {"35,328 B", "105,984 B", "176,640 B"} <= texts
+    assert {"predicted cycles", "rows of a tile", "temp, bytes"} <= texts
+    assert "more temp, but a smaller tile or more cycles" in texts
+
+
+def test_the_picture_names_the_chosen_one(small):
+    texts = {t.text for t in curve_picture(small, 10).texts()}
+    assert {"fastest: 53,248 B, 2,180 cycles", "smallest within 10 %: 26,624 B, 2,372 cycles"} <= texts
+    assert "more temp, but a smaller tile or more cycles" not in texts
+    assert not any("within" in t.text for t in curve_picture(small, 0).texts())
 
 
 def test_the_picture_says_that_cycles_are_not_calibrated():

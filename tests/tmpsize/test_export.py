@@ -177,7 +177,10 @@ def test_files_are_written_whole_and_again(tmp_path):
     answer = tmp_size("softmaxgrad", (64, 128), "float")
     first = {file: file.read_bytes() for file in _exported(answer, tmp_path / "a" / "b")}
     assert {file: file.read_bytes() for file in _exported(answer, tmp_path / "a" / "b")} == first
-    assert sorted(os.listdir(tmp_path / "a" / "b")) == ["softmaxgrad_64x128_float.toml", "softmaxgrad_64x128_float_tiling.h"]
+    assert sorted(os.listdir(tmp_path / "a" / "b")) == [
+        "softmaxgrad_64x128_float.toml",
+        "softmaxgrad_64x128_float_tiling.h",
+    ]
 
 
 def test_a_folder_that_cannot_be_used(tmp_path):
@@ -186,4 +189,4 @@ def test_a_folder_that_cannot_be_used(tmp_path):
     with pytest.raises(asc.InputError, match="softmaxgrad_8x64_float.toml cannot be written: .*; name another folder"):
         _exported(answer, tmp_path / "file")
     with pytest.raises(asc.InputError, match="--out .*softmaxgrad_8x64_float_curve.png cannot be written"):
-        tmpfolder.write_curve(tmp_curve(answer), None, tmp_path / "file")
+        tmpfolder.write_curve(tmp_curve(answer), tmp_path / "file")

@@ -144,7 +144,9 @@ def test_every_api_works_on_every_part():
 
 def test_what_each_size_of_softmax_grad_gives():
     answer = tmp_size("softmaxgrad", (64, 128), "float", tmp_bytes=16384)
-    sizes = {name: (c.tmp_bytes, c.reserved_bytes, c.touched_bytes, c.tiling.split_m) for name, c in answer.choices.items()}
+    sizes = {
+        name: (c.tmp_bytes, c.reserved_bytes, c.touched_bytes, c.tiling.split_m) for name, c in answer.choices.items()
+    }
     assert sizes == {
         "min": (832, 832, 576, 1),
         "max": (53248, 53248, 36864, 64),
