@@ -178,41 +178,90 @@ def test_public_name():
 @pytest.mark.parametrize(
     ("arguments", "more", "text"),
     [
-        (("softmin", (8, 8), "float"), {}, "softmin: its temp is not known here; known: softmaxgrad, softmax, logsoftmax,"
-            " softmaxflash, softmaxflashv2, softmaxflashv3"),
+        (
+            ("softmin", (8, 8), "float"),
+            {},
+            (
+                "softmin: its temp is not known here; known: softmaxgrad, softmax, logsoftmax, softmaxflash, "
+                "softmaxflashv2, softmaxflashv3"
+            ),
+        ),
         (("softmax", (8, 0), "float"), {}, "shape [8, 0]: every axis must be at least 1"),
         (("softmax", (), "float"), {}, "shape []: every axis must be at least 1"),
         (("softmax", (8, 8), "int8_t"), {}, "--dtype int8_t: SoftMax supports half and float"),
-        (("softmaxflashv2", (8, 8), "half"), {"sum_type": "int32_t"},
-            "--sum-dtype int32_t: SoftMaxFlashV2 supports half and float"),
-        (("softmax", (8, 8), "float"), {"is_front": True},
-            "--front: SoftMax has no such argument; those that have it: softmaxgrad"),
-        (("softmaxgrad", (8, 8), "float"), {"is_update": True},
-            "--update: SoftmaxGrad has no such argument; those that have it: softmaxflash, softmaxflashv2, softmaxflashv3"),
-        (("softmaxflash", (8, 8), "float"), {"is_flash_output_brc": True},
-            "--brc: SoftMaxFlash has no such argument; those that have it: softmaxflashv2"),
-        (("softmaxflash", (8, 8), "float"), {"sum_type": "float"},
-            "--sum-dtype: SoftMaxFlash has no such argument; those that have it: softmaxflashv2, softmaxflashv3"),
+        (
+            ("softmaxflashv2", (8, 8), "half"),
+            {"sum_type": "int32_t"},
+            "--sum-dtype int32_t: SoftMaxFlashV2 supports half and float",
+        ),
+        (
+            ("softmax", (8, 8), "float"),
+            {"is_front": True},
+            "--front: SoftMax has no such argument; those that have it: softmaxgrad",
+        ),
+        (
+            ("softmaxgrad", (8, 8), "float"),
+            {"is_update": True},
+            (
+                "--update: SoftmaxGrad has no such argument; those that have it: softmaxflash, softmaxflashv2, "
+                "softmaxflashv3"
+            ),
+        ),
+        (
+            ("softmaxflash", (8, 8), "float"),
+            {"is_flash_output_brc": True},
+            "--brc: SoftMaxFlash has no such argument; those that have it: softmaxflashv2",
+        ),
+        (
+            ("softmaxflash", (8, 8), "float"),
+            {"sum_type": "float"},
+            "--sum-dtype: SoftMaxFlash has no such argument; those that have it: softmaxflashv2, softmaxflashv3",
+        ),
         (("softmaxgrad", (8, 8), "float"), {"data_format": "ZN"}, "--format ZN: want ND or NZ"),
-        (("softmaxgrad", (8, 24), "float"), {"data_format": "NZ"},
-            "--format NZ: last axis 24 is no multiple of 16, the columns of a slab; pad it"),
-        (("softmaxgrad", (8, 64), "float", "Ascend310B1"), {"data_format": "NZ"},
-            "--format NZ: SoftmaxGrad on architecture 3002 has ND without basic block only"),
-        (("softmaxgrad", (8, 64), "float"), {"is_basic_block": True},
-            "--basic-block: only SoftmaxGradFront has a basic-block form; add --front"),
-        (("softmaxgrad", (9, 64), "float"), {"is_basic_block": True, "is_front": True},
-            "--basic-block: needs rows % 8 == 0, last axis % 64 == 0 and 64 <= last axis < 2048, the shape is 9x64; "
-            "leave it out"),
-        (("softmaxgrad", (8, 64), "float"), {"reuse_source": True, "is_front": True},
-            "--reuse-source with --front: the row sums are too short for src; leave one out"),
-        (("softmaxgrad", (8, 64), "float"), {"npu_arch": 1001},
-            "architecture 1001 has no SoftmaxGrad; known: 2002, 2201, 3002, 3003, 3113, 3510, 5102"),
+        (
+            ("softmaxgrad", (8, 24), "float"),
+            {"data_format": "NZ"},
+            "--format NZ: last axis 24 is no multiple of 16, the columns of a slab; pad it",
+        ),
+        (
+            ("softmaxgrad", (8, 64), "float", "Ascend310B1"),
+            {"data_format": "NZ"},
+            "--format NZ: SoftmaxGrad on architecture 3002 has ND without basic block only",
+        ),
+        (
+            ("softmaxgrad", (8, 64), "float"),
+            {"is_basic_block": True},
+            "--basic-block: only SoftmaxGradFront has a basic-block form; add --front",
+        ),
+        (
+            ("softmaxgrad", (9, 64), "float"),
+            {"is_basic_block": True, "is_front": True},
+            (
+                "--basic-block: needs rows % 8 == 0, last axis % 64 == 0 and 64 <= last axis < 2048, the shape "
+                "is 9x64; leave it out"
+            ),
+        ),
+        (
+            ("softmaxgrad", (8, 64), "float"),
+            {"reuse_source": True, "is_front": True},
+            "--reuse-source with --front: the row sums are too short for src; leave one out",
+        ),
+        (
+            ("softmaxgrad", (8, 64), "float"),
+            {"npu_arch": 1001},
+            "architecture 1001 has no SoftmaxGrad; known: 2002, 2201, 3002, 3003, 3113, 3510, 5102",
+        ),
         (("softmaxgrad", (8, 64), "float"), {"tmp_bytes": 0}, "--temp 0: must be at least 1 B"),
-        (("softmaxgrad", (8, 12), "float"), {},
-            "GetSoftMaxGradMinTmpSize: last axis 12 of 4-byte elements is 48 bytes, not a multiple of 32; pad K to 16. "
-            "CANN logs E_LAST_AXIS_UNALIGNED and still returns 368."),
+        (
+            ("softmaxgrad", (8, 12), "float"),
+            {},
+            (
+                "GetSoftMaxGradMinTmpSize: last axis 12 of 4-byte elements is 48 bytes, not a multiple of 32; pad K to "
+                "16. CANN logs E_LAST_AXIS_UNALIGNED and still returns 368."
+            ),
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_input(arguments, more, text):
     with pytest.raises(asc.InputError) as raised:
         tmp_size(*arguments, **more)

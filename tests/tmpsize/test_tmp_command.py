@@ -1,4 +1,4 @@
-"""`ascendsim tmpsize` as a user meets it: what it prints, its JSON, files and exit codes; and the page that shows it."""
+"""`ascendsim tmpsize` as a user meets it: what it prints, JSON, files, exit codes; and the page that shows it."""
 
 import json
 import re
@@ -8,6 +8,9 @@ import sys
 
 import pytest
 from conftest import ROOT
+
+from ascendsim.errors import Rule
+from ascendsim.tmpsize import traps
 
 COMMAND = [sys.executable, "-c", "from ascendsim.cli import main; main()"]
 PAGE = (ROOT / "docs/temp-size.md").read_text()
@@ -135,7 +138,19 @@ SESSIONS = re.findall(r"^ {4}\$ ascendsim (tmpsize .*)\n((?: {4}(?!\$).*\n|\n(?=
 
 
 def test_the_page_shows_sessions():
-    assert len(SESSIONS) >= 6
+    assert len(SESSIONS) == 8
+    assert PAGE.count("$ ascendsim tmpsize") == 8
+
+
+def test_python_of_the_page_runs(capsys):
+    code = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
+    exec(compile(code, "temp-size.md", "exec"), {})  # noqa: S102 - our own text
+    assert capsys.readouterr().out.splitlines() == ["832 65280 36864", "53248 26624"]
+
+
+def test_the_page_names_every_trap():
+    rules = [rule.code for rule in vars(traps).values() if isinstance(rule, Rule)]
+    assert [code for code in rules if code not in PAGE] == []
 
 
 @pytest.mark.parametrize(("line", "shown"), SESSIONS, ids=[line for line, _ in SESSIONS])
