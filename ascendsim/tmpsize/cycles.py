@@ -1,7 +1,8 @@
 """Predicted cycles of one SoftmaxGrad call on tensors in UB.
 
 Of a call of many tiles a few are scheduled, and their distance is continued: tiles of one height follow each other at
-a fixed distance. Vector functions do not look at tiles; of them rows are continued.
+a fixed distance. Of tiles of very many instructions one is scheduled, and counted for each with its start-up (slow, by
+a percent or so). Vector functions do not look at tiles; of them rows are continued.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -20,7 +21,7 @@ from ascendsim.tmpsize.high_water import Unit, unit_of
 
 MODELLED_TILES = 24
 """A call of more tiles is predicted from this many, or fewer where a tile is many instructions."""
-MODELLED_REPEATS = 256
+MODELLED_REPEATS = 128
 """About so many repeats of 64 columns the modelled tiles come to, where that is fewer tiles."""
 MODELLED_ROWS = 64
 """A vector function of more rows is predicted from this many, or fewer where a row is many micro-operations."""
@@ -29,7 +30,7 @@ ROW_PERIOD = 2
 
 _BANK_GROUPS_BYTES = 512
 """Tiles whose distance in bytes is a multiple of this meet the same bank groups."""
-_MOST_REPEATS = 4 * MODELLED_REPEATS
+_MOST_REPEATS = 2 * MODELLED_REPEATS
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,12 @@ class Predictor:
 
     def _by_tiles(self, tiling: SoftMaxTiling, tmp_bytes: int) -> int:
         tiles, period = tiling.range_m, self._period(tiling)
-        wanted = max(1, min(MODELLED_TILES, MODELLED_REPEATS // self._repeats(tiling)))
+        repeats = self._repeats(tiling)
+        if repeats > MODELLED_REPEATS and tiles > 1:
+            last = self._call(_cut(tiling, 1), tiling.src_size, tmp_bytes)
+            alone = self._call(_without_tail(_cut(tiling, 1)), tiling.src_size, tmp_bytes) if tiling.tail_m else last
+            return last + (tiles - 1) * alone
+        wanted = max(1, min(MODELLED_TILES, MODELLED_REPEATS // repeats))
         modelled = wanted + period + (tiles - wanted) % period  # a whole number of periods short of all
         if tiles <= modelled:
             return self._call(tiling, tiling.src_size, tmp_bytes)
@@ -97,7 +103,8 @@ class Predictor:
 
     def _repeats(self, tiling: SoftMaxTiling) -> int:
         """Repeats of columns of a tile that are instructions of their own."""
-        repeats, unit = ceil_div(tiling.src_k, LANES), unit_of(self.device.npu_arch)
+        unit, is_nz = unit_of(self.device.npu_arch), self.form.data_format is DataFormat.NZ
+        repeats = ceil_div(tiling.src_k, NZ_COLUMNS if is_nz else LANES)
         is_long = tiling.src_k // ROW_GROUP > MAX_REPEAT_TIMES
         is_row_by_row = unit is Unit.REPEAT_SUMS or (unit is Unit.REGISTER and is_long)
         return repeats * (tiling.split_m if is_row_by_row else 1)
@@ -137,6 +144,13 @@ def _cut(tiling: SoftMaxTiling, tiles: int) -> SoftMaxTiling:
     m = tiles * tiling.split_m + tiling.tail_m
     plain = asdict(tiling) | {"src_m": m, "src_size": m * tiling.src_k, "out_max_m": m, "range_m": tiles}
     return SoftMaxTiling(**plain | {"out_max_size": m * tiling.out_max_k})
+
+
+def _without_tail(tiling: SoftMaxTiling) -> SoftMaxTiling:
+    """The same tiling over its full tiles only."""
+    m = tiling.range_m * tiling.split_m
+    plain = asdict(tiling) | {"src_m": m, "src_size": m * tiling.src_k, "out_max_m": m, "tail_m": 0}
+    return SoftMaxTiling(**plain | {"tail_split_size": 0, "tail_reduce_size": 0})
 
 
 def _of_rows(tiling: SoftMaxTiling, rows: int) -> SoftMaxTiling:

@@ -10,6 +10,7 @@ import ascendsim as asc
 from ascendsim.op_host.softmax import soft_max_grad_tiling_func
 from ascendsim.plot.canvas import Text
 from ascendsim.plot.tmp_curve import curve_picture, curve_png
+from ascendsim.terms import DataFormat
 from ascendsim.tmpsize import curve as curve_module
 from ascendsim.tmpsize import cycles, tmp_curve, tmp_size
 
@@ -151,6 +152,39 @@ def test_a_continued_call_equals_the_whole_one(soc, shape, rows, monkeypatch):
     form = cycles.Form(answer.call.element)
     whole = cycles.Predictor(device, form).cycles(answer.choices["given"].tiling, answer.choices["given"].tmp_bytes)
     assert answer.choices["given"].cycles == whole
+
+
+@pytest.mark.parametrize(
+    ("soc", "shape", "rows", "data_format"),
+    [
+        ("Ascend910B1", (60, 1032), 3, DataFormat.ND),
+        ("Ascend310B1", (30, 2056), 2, DataFormat.ND),
+        ("Ascend910B1", (20, 1040), 1, DataFormat.NZ),
+        ("Ascend910B1", (9, 4112), 4, DataFormat.NZ),
+    ],
+)
+def test_long_rows_are_off_by_a_percent_or_so(soc, shape, rows, data_format, monkeypatch):
+    size = rows * 4 * (shape[1] + 80)
+    answer = tmp_size("softmaxgrad", shape, "float", soc, tmp_bytes=size, data_format=data_format)
+    for name in ("MODELLED_TILES", "MODELLED_REPEATS"):
+        monkeypatch.setattr(cycles, name, 100_000)
+    form = cycles.Form(answer.call.element, data_format=data_format)
+    whole = cycles.Predictor(asc.load_device(soc), form).cycles(answer.choices["given"].tiling, size)
+    assert answer.choices["given"].cycles == pytest.approx(whole, rel=0.015)
+
+
+@pytest.mark.parametrize("soc", ["Ascend910B1", "Ascend310P3", "Ascend310B1", "Ascend950PR_9589"])
+@pytest.mark.parametrize("shape", [(8192, 8192), (8192, 16), (8192, 1040), (1001, 4112)])
+def test_no_shape_is_predicted_from_many_instructions(soc, shape, monkeypatch):
+    rows = []
+
+    def counted(program, device):
+        rows.append(sum(len(template.rows) for template in program.templates))
+        return 1
+
+    monkeypatch.setattr(cycles, "predict_cycles", counted)
+    tmp_size("softmaxgrad", shape, "half", soc)
+    assert 0 < sum(rows) < 10_000
 
 
 # ---- the picture ------------------------------------------------------------------------------------------------

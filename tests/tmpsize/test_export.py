@@ -4,6 +4,7 @@ import re
 from dataclasses import asdict
 
 import pytest
+from conftest import ROOT
 
 import ascendsim as asc
 from ascendsim import tmpfolder
@@ -132,6 +133,12 @@ def test_v3_asks_for_both_sizes_at_once():
     assert f"GetSoftMaxFlashV3MaxMinTmpSize(shape, 2 /* half */, 4 /* float */, {both}" in host_lines(
         answer, answer.recommended
     )
+
+
+def test_the_shipped_tiling_is_an_exported_one():
+    answer = tmp_size("softmaxgrad", (64, 128), "float")
+    shipped = (ROOT / "tilings/softmaxgrad_64x128_float.toml").read_text()
+    assert shipped == tiling_toml(answer, answer.recommended)
 
 
 def test_every_api_has_host_lines():
