@@ -338,6 +338,9 @@ def check_call(call: Call, given: frozenset[str]) -> None:
     api = APIS[call.api]
     if not call.shape or any(axis < 1 for axis in call.shape):
         raise InputError(f"shape {list(call.shape)}: every axis must be at least 1")
+    if call.npu_arch not in SOFTMAX_GRAD_ARCHS:
+        known = ", ".join(map(str, SOFTMAX_GRAD_ARCHS))
+        raise InputError(f"architecture {call.npu_arch} has no {api.title}, or is not known here; known: {known}")
     for element, option in ((call.element, "--dtype"), (call.sum_element, "--sum-dtype")):
         if element not in (HALF, FLOAT):
             raise InputError(f"{option} {element}: {api.title} supports half and float")
@@ -349,9 +352,6 @@ def check_call(call: Call, given: frozenset[str]) -> None:
 
 
 def _check_grad(call: Call) -> None:
-    if call.npu_arch not in SOFTMAX_GRAD_ARCHS:
-        known = ", ".join(map(str, SOFTMAX_GRAD_ARCHS))
-        raise InputError(f"architecture {call.npu_arch} has no SoftmaxGrad; known: {known}")
     is_nz = call.data_format is DataFormat.NZ
     if (is_nz or call.is_basic_block) and unit_of(call.npu_arch) is Unit.REGISTER:
         raise InputError(
