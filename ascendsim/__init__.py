@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ascendsim.runfolder import load_run
     from ascendsim.scenario import load_scenario
     from ascendsim.terms import CmpMode, DataFormat, HardEvent, Pipe, ReduceOrder, RoundMode, SelMode, TPosition
+    from ascendsim.tmpsize import tmp_curve, tmp_size
 
 __version__ = "0.1.0"
 
@@ -71,6 +72,8 @@ _HOME = {
     "RoundMode": "terms",
     "SelMode": "terms",
     "TPosition": "terms",
+    "tmp_curve": "tmpsize",
+    "tmp_size": "tmpsize",
 }
 
 __all__ = [
@@ -113,6 +116,8 @@ __all__ = [
     "softmax_grad",
     "softmax_grad_front",
     "tile",
+    "tmp_curve",
+    "tmp_size",
 ]
 
 

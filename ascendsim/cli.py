@@ -56,6 +56,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and 
 Soc = Annotated[str, typer.Option("--soc", help="Part, such as Ascend910B1; a product name lists its parts.")]
 
 
+_TABLE_WIDTH = 200
+"""Columns that the tables of temp sizes may take: a narrow terminal breaks their lines, but no number is cut."""
 _ALLOCATIONS = 1_000_000
 """New objects between two searches for unreachable ones. A run makes many, and hardly any that refer to each other."""
 
@@ -181,37 +183,86 @@ def devices(
 
 @app.command()
 def tmpsize(
-    api: Annotated[str, typer.Argument(help="softmaxgrad.")],
-    shape: Annotated[str, typer.Option(help="Axes joined by commas, such as 960,960.")],
+    api: Annotated[
+        str, typer.Argument(help="softmaxgrad, softmax, logsoftmax, softmaxflash, softmaxflashv2 or softmaxflashv3.")
+    ],
+    shape: Annotated[str, typer.Option(help="Axes of the data in UB joined by commas, such as 64,128.")],
     element: Annotated[str, typer.Option("--dtype", help="half or float.")],
-    front: Annotated[bool, typer.Option("--front", help="Only the row sums (isFront).")] = False,
+    sum_element: Annotated[str | None, typer.Option("--sum-dtype", help="Of max and sum (Flash V2, V3).")] = None,
+    front: Annotated[bool, typer.Option("--front", help="SoftmaxGrad: only the row sums (isFront).")] = False,
+    update: Annotated[bool, typer.Option("--update", help="Flash APIs: isUpdate.")] = False,
+    basic_block: Annotated[
+        bool, typer.Option("--basic-block", help="Flash V2 and V3: isBasicBlock; with --front: SoftmaxGradFront's.")
+    ] = False,
+    brc: Annotated[bool, typer.Option("--brc", help="Flash V2: isFlashOutputBrc, row results are [m, 1].")] = False,
+    data_format: Annotated[str, typer.Option("--format", help="SoftmaxGrad: ND or NZ.")] = "ND",
+    reuse_source: Annotated[bool, typer.Option("--reuse-source", help="dst lies on src.")] = False,
+    beside: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A buffer in UB, repeatable, such as in_grad=32768x2; without any the call's own tensors count.",
+            metavar="NAME=BYTES[xNUM]",
+        ),
+    ] = None,
+    temp: Annotated[
+        int | None, typer.Option(help="The temp you pass, in bytes: is it enough, what is touched?")
+    ] = None,
+    curve: Annotated[bool, typer.Option("--curve", help="Cycles against temp, at each size that changes it.")] = False,
+    within: Annotated[
+        float | None, typer.Option(help="The smallest temp within so many percent of the fastest.", metavar="PERCENT")
+    ] = None,
+    picture: Annotated[Path | None, typer.Option("--out", help="Folder for a picture of the curve.")] = None,
+    export: Annotated[Path | None, typer.Option(help="Folder for the tiling: TOML, and host lines in AscendC.")] = None,
     soc: Soc = "Ascend910B1",
     arch: Annotated[int | None, typer.Option(help="An architecture number instead of a part: sizes only.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Size an API's temp buffer: min, max, what fits.
+    """Size an API's temp: min, max, what fits in UB, what each size gives and costs, and what to beware of.
 
-    With a part also the tiling that each size gives, and its predicted cycles.
+    A buffer named with --beside, or a temp given with --temp, makes a plan of UB: exit code 1 if it does not hold.
     """
-    from ascendsim import show
-    from ascendsim.device import load_device
-    from ascendsim.dtypes import dtype
-    from ascendsim.tmpsize import softmax_grad_tmp_size
+    from ascendsim import show_tmp, tmpfolder
+    from ascendsim.tmpsize import tmp_curve, tmp_size
 
-    if api != "softmaxgrad":
-        raise InputError(f"{api}: this version knows the temp of softmaxgrad")
-    kind = dtype(element)
-    if kind.name not in ("half", "float"):
-        raise InputError(f"--dtype {element}: SoftmaxGrad supports half and float")
-    device = None if arch is not None else load_device(soc)
-    npu_arch = arch if device is None else device.npu_arch
-    assert npu_arch is not None
-    answer = softmax_grad_tmp_size(parse_shape(shape), kind, front, npu_arch, device)
+    answer = tmp_size(
+        api,
+        parse_shape(shape),
+        element,
+        soc,
+        npu_arch=arch,
+        sum_type=sum_element,
+        is_front=front,
+        is_update=update,
+        is_basic_block=basic_block,
+        is_flash_output_brc=brc,
+        data_format=data_format,
+        reuse_source=reuse_source,
+        beside=beside or (),
+        tmp_bytes=temp,
+    )
+    found, chosen = None, None
+    if curve or within is not None or picture is not None:
+        with _progress() as progress:
+            found = tmp_curve(answer, progress)
+        chosen = None if within is None else found.within(within)
+    files = []
+    if export is not None:
+        files += tmpfolder.write_tiling(answer, answer.recommended if chosen is None else chosen.choice, export)
+    if found is not None and picture is not None:
+        files.append(tmpfolder.write_curve(found, picture, within))
     if as_json:
-        of_part = {} if device is None else {"calibrated": device.calibrated.value}
-        _print_json(answer.to_dict() | {"soc": None if device is None else device.name} | of_part)
+        more = {} if found is None else {"curve": found.to_dict()}
+        more |= {} if chosen is None else {"within": {"percent": within, **chosen.to_dict()}}
+        _print_json(answer.to_dict() | more | {"files": [str(file) for file in files]})
     else:
-        out.print(show.tmp_size(answer, device))
+        wide = Console(highlight=False, emoji=False, width=_TABLE_WIDTH)
+        wide.print(show_tmp.tmp_size(answer), soft_wrap=True)
+        if found is not None:
+            wide.print(show_tmp.curve(found, within, chosen), soft_wrap=True)
+        for file in files:
+            out.print(f"wrote {file}", soft_wrap=True)
+    if show_tmp.has_errors(answer):
+        raise typer.Exit(Exit.FINDINGS)
 
 
 @app.command()

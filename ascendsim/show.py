@@ -1,4 +1,4 @@
-"""Devices and temp sizes for the terminal."""
+"""Devices for the terminal."""
 
 from typing import Any
 
@@ -7,7 +7,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ascendsim.device import Device, Number, device_names, load_device
-from ascendsim.tmpsize import TmpSize
 
 
 def device_list(names: tuple[str, ...] | None = None) -> list[dict[str, Any]]:
@@ -75,35 +74,3 @@ def _numbers(device: Device) -> Table:
                 value = getattr(entry.value, "value", entry.value)
                 table.add_row(f"{section}.{key}", str(value), entry.status, entry.source)
     return table
-
-
-def tmp_size(answer: TmpSize, device: Device | None) -> RenderableType:
-    """Return the answer of `tmpsize` for the terminal."""
-    shape = "x".join(str(axis) for axis in answer.shape)
-    front = ", front" if answer.is_front else ""
-    where = f"arch {answer.npu_arch}" if device is None else device.name
-    table = Table(box=None, padding=(0, 2), header_style="dim")
-    for column in ("", "temp bytes", "split_m", "tiles", "tail_m", "predicted cycles"):
-        table.add_column(column, justify="left" if not column else "right")
-    for name, c in answer.choices.items():
-        cycles = "-" if c.cycles is None else str(c.cycles)
-        t = c.tiling
-        table.add_row(name, str(c.tmp_bytes), str(t.split_m), str(t.range_m), str(t.tail_m), cycles)
-    parts: list[RenderableType] = [Text(f"SoftmaxGrad {shape} {answer.dtype}{front} on {where}", "bold"), table]
-    return Group(*parts, *(Text(line) for line in _remarks(answer, device)))
-
-
-def _remarks(answer: TmpSize, device: Device | None) -> list[str]:
-    lines = [device.caution] if device is not None and device.caution else []
-    if answer.wrapped:
-        lines.append("CANN's 32-bit arithmetic overflows here: these are the numbers it returns, and they are useless.")
-    if device is None or answer.left_bytes is None:
-        return lines
-    safe = device.ub.safe_bytes.value
-    if answer.left_bytes < 0:
-        lines.append(f"grad, src and dst take {answer.tensor_bytes} B, more than the {safe} B of UB: tile the rows.")
-    else:
-        lines.append(f"grad, src and dst take {answer.tensor_bytes} B and leave {answer.left_bytes} B of {safe} B.")
-    if "fits" not in answer.choices:
-        lines.append(f"At most {answer.largest_tile_m} rows fit in UB together with their minimum temp.")
-    return lines

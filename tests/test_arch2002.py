@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 import ascendsim as asc
-from ascendsim import report, show, trace
+from ascendsim import report, show, show_tmp, trace
 from ascendsim.checks import check_program
 from ascendsim.device import load_device
 from ascendsim.dtypes import FLOAT, dtype
@@ -123,7 +123,7 @@ def _heading(run):
 def test_temp_sizes_and_device_pages_say_it():
     device = load_device("Ascend310P3")
     answer = softmax_grad_tmp_size((64, 128), FLOAT, False, 2002, device)
-    assert BANNER in _printed(show.tmp_size(answer, device))
+    assert BANNER in _printed(show_tmp.tmp_size(answer))
     assert answer.choices["max"].cycles is not None
     page = _printed(show.device_page(device))
     assert BANNER in page

@@ -33,7 +33,9 @@ LAYERS = {
     "words": {"analysis", "engine", "record", "result", "terms"},
     "report": {"errors", "result", "terms", "words"},
     "trace": {"__init__", "analysis", "device", "engine", "isa", "program", "result", "terms"},
-    "plot": {"analysis", "device", "engine", "isa", "painter", "plan", "program", "result", "stored", "terms"},
+    "plot": {
+        *("analysis", "device", "engine", "isa", "painter", "plan", "program", "result", "stored", "terms", "tmpsize"),
+    },
     "user_code": {"errors"},
     "arrays": {"dtypes", "errors"},
     "operators": {"device", "dtypes", "errors", "op_host", "op_kernel", "record", "reference", "terms"},
@@ -49,9 +51,12 @@ LAYERS = {
         *("record", "result", "terms"),
     },
     "tmpsize": {
-        *("device", "dtypes", "errors", "machine", "memory", "op_host", "op_kernel", "record", "terms"),
+        *("checks", "device", "dtypes", "errors", "machine", "memory", "op_host", "op_kernel", "progress", "record"),
+        *("terms", "tmpsize"),
     },
-    "show": {"device", "tmpsize"},
+    "show": {"device"},
+    "show_tmp": {"errors", "report", "tmpsize"},
+    "tmpfolder": {"errors", "plot", "runfolder", "tmpsize"},
     "plan": {
         *("device", "dtypes", "errors", "machine", "op_host", "operators", "plan", "report", "scenario", "terms"),
         *("tmpsize", "tpipe"),
@@ -63,7 +68,6 @@ LAYERS = {
         *(
             "__init__",
             "device",
-            "dtypes",
             "errors",
             "machine",
             "painter",
@@ -72,11 +76,23 @@ LAYERS = {
             "runfolder",
             "scenario",
         ),
-        *("plan", "plot", "show", "tmpsize", "window", "words"),
+        *("plan", "plot", "show", "show_tmp", "tmpfolder", "tmpsize", "window", "words"),
     },
     "pytest_plugin": {"machine", "result"},
     "devices": set(),
-    "__init__": {"api", "device", "errors", "isa", "machine", "record", "result", "runfolder", "scenario", "terms"},
+    "__init__": {
+        "api",
+        "device",
+        "errors",
+        "isa",
+        "machine",
+        "record",
+        "result",
+        "runfolder",
+        "scenario",
+        "terms",
+        "tmpsize",
+    },
 }
 """What each module or package may import. Every one is here: a new one has to say where it belongs."""
 

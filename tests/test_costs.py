@@ -11,7 +11,8 @@ from ascendsim.machine import schedule
 from ascendsim.memory import LocalTensor, place_in_gm
 from ascendsim.record import record
 from ascendsim.terms import Pipe, TPosition
-from ascendsim.tmpsize import MODELLED_TILES, predicted_cycles
+from ascendsim.tmpsize import cycles, predicted_cycles
+from ascendsim.tmpsize.cycles import MODELLED_TILES
 
 DEVICE = load_device("Ascend910B1")
 
@@ -227,12 +228,11 @@ def test_links_are_in_name_order():
 
 @pytest.mark.parametrize(("m", "rows_of_temp"), [(200, 4), (61, 2), (100, 1), (1000, 8)])
 def test_predicted_cycles_of_many_tiles_equal_the_whole_call(m, rows_of_temp, monkeypatch):
-    from ascendsim import tmpsize
-
     shape, tmp_bytes = (m, 128), rows_of_temp * 832
     predicted = predicted_cycles(DEVICE, FLOAT, shape, False, tmp_bytes)
-    monkeypatch.setattr(tmpsize, "MODELLED_TILES", 10_000)
-    assert predicted == tmpsize.predicted_cycles(DEVICE, FLOAT, shape, False, tmp_bytes)
+    for name in ("MODELLED_TILES", "MODELLED_REPEATS"):
+        monkeypatch.setattr(cycles, name, 100_000)
+    assert predicted == cycles.predicted_cycles(DEVICE, FLOAT, shape, False, tmp_bytes)
     assert m // rows_of_temp > MODELLED_TILES
 
 

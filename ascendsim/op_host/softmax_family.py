@@ -16,6 +16,7 @@ from typing import Final, Literal
 from ascendsim.op_host.softmax_call import Call, new_call
 from ascendsim.op_host.softmax_outcome import CannOutcome, Kind, SoftMaxTiling, size_or_raise, tiling_or_raise
 from ascendsim.op_host.softmax_tiles import LANES, WHOLE_INPUT_ARCHS, RowCost, host_rows, whole_input_floats
+from ascendsim.terms import DATABLOCK_BYTES
 
 SoftMaxTmpSizeFunction = Literal["GetSoftMaxMinTmpSize", "GetSoftMaxMaxTmpSize"]
 SoftMaxFlashTmpSizeFunction = Literal["GetSoftMaxFlashMinTmpSize", "GetSoftMaxFlashMaxTmpSize"]
@@ -63,6 +64,16 @@ def _all_rows(call: Call) -> int:
 def _whole_input(call: Call) -> int:
     """Return floats where the whole input counts: every row, or the sum that does not depend on e if that is more."""
     return max(call.u32(whole_input_floats(call.m, call.k, _RESULT_FLOATS)), _all_rows(call))
+
+
+def soft_max_row_floats(k: int, data_type_size: int) -> int:
+    """Return the temp floats that the tiling of SoftMax and LogSoftMax reserves for one row of k elements."""
+    return _ROW.of(k, DATABLOCK_BYTES // data_type_size)
+
+
+def soft_max_flash_row_floats(k: int, data_type_size: int, is_update: bool) -> int:
+    """Return the temp floats that the tiling of SoftMaxFlash reserves for one row of k elements."""
+    return _flash_row(is_update).of(k, DATABLOCK_BYTES // data_type_size)
 
 
 # --- CANN's answer, never an exception ---

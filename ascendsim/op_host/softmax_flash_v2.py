@@ -10,6 +10,7 @@ Source: asc-devkit 9.1.0, softmax tiling (host).
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, Literal
 
 from ascendsim.dtypes import FLOAT, HALF
@@ -69,6 +70,18 @@ def _is_whole_blocks(m: int, k: int) -> bool:
     return k % LANES == 0 and m % ROW_GROUP == 0
 
 
+def soft_max_flash_v2_row_floats(
+    m: int, k: int, data_type_size1: int, data_type_size2: int, *, is_basic_block: bool = False
+) -> int:
+    """Return the temp floats that the tiling of SoftMaxFlashV2 reserves for one of m rows of k elements."""
+    return _row(is_basic_block, data_type_size1, m, k).of(k, DATABLOCK_BYTES // data_type_size2)
+
+
+def _row(is_basic_block: bool, size: int, m: int, k: int) -> RowCost:
+    is_basic = is_basic_block and _is_whole_blocks(m, k)
+    return _basic_block_row(size, _repeats(k)) if is_basic else _plain_row(size)
+
+
 def _update_row(size: int, sum_size: int) -> RowCost:
     """Return what each row costs, beside the row sums, in the minimum of an updating call on WHOLE_INPUT_ARCHS."""
     if size == FLOAT.bytes:
@@ -116,11 +129,7 @@ def _max_floats(call: Call, is_basic_block: bool) -> int:
 
 
 def _call(function: str, kind: Kind, shape: Sequence[int], sizes: tuple[int, int], is_basic_block: bool) -> Call:
-    def row(size: int, m: int, k: int) -> RowCost:
-        is_basic = is_basic_block and _is_whole_blocks(m, k)
-        return _basic_block_row(size, _repeats(k)) if is_basic else _plain_row(size)
-
-    return new_call(function, kind, shape, sizes, row)
+    return new_call(function, kind, shape, sizes, partial(_row, is_basic_block))
 
 
 def _refusals(call: Call) -> tuple[Check, ...]:

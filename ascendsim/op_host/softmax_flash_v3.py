@@ -23,6 +23,7 @@ from ascendsim.op_host.softmax_outcome import (
     tiling_or_raise,
 )
 from ascendsim.op_host.softmax_tiles import LANES, WHOLE_INPUT_ARCHS, RowCost, Uint32, whole_groups
+from ascendsim.terms import DATABLOCK_BYTES
 
 _SIZES: Final = "GetSoftMaxFlashV3MaxMinTmpSize"
 _TILING: Final = "SoftMaxFlashV3TilingFunc"
@@ -63,6 +64,11 @@ def _type_checks(call: Call) -> tuple[Check, Check]:
 
 def _refusals(call: Call) -> tuple[Check, Check]:
     return (_DTYPE_REJECT, call.data_type_size != HALF.bytes), (_SUM_DTYPE_REJECT, call.sum_type_size == 0)
+
+
+def soft_max_flash_v3_row_floats(k: int, data_type_size2: int) -> int:
+    """Return the temp floats that the tiling of SoftMaxFlashV3 reserves for one row of k elements."""
+    return _ROW.of(k, DATABLOCK_BYTES // data_type_size2)
 
 
 # --- CANN's answer, never an exception ---

@@ -220,11 +220,16 @@ def heading(picture: Picture, result: RunResult, subject: str, facts: Sequence[s
         left, top, right, bottom = stamp.box
         picture.boxes([(left - 0.06, top - 0.03, right + 0.06, bottom + 0.03)], Look(WHITE, ALARM, 1.0), OVER)
         picture.add(stamp, WORDS)
-    title = shortened(f"{result.name}: {subject}", room, TITLE, bold=True)
-    picture.add(Text(0.15, 0.2, title, TITLE, "#000000", bold=True, side="left"), WORDS)
     caution = "" if result.device.calibrated.value else f" ({NOT_CALIBRATED.lower()})"
     run = f"{result.device.name}{caution}, makespan {result.makespan_cycles:,} cycles = {result.makespan_us:,.3f} µs"
-    line = shortened(" · ".join([run, *facts]), WIDTH - 0.3, TEXT)
+    title_lines(picture, f"{result.name}: {subject}", [run, *facts], room)
+
+
+def title_lines(picture: Picture, title: str, facts: Sequence[str], room: float = WIDTH - 0.3) -> None:
+    """A title that has so much room, and a line of facts below it."""
+    title = shortened(title, room, TITLE, bold=True)
+    picture.add(Text(0.15, 0.2, title, TITLE, "#000000", bold=True, side="left"), WORDS)
+    line = shortened(" · ".join(facts), WIDTH - 0.3, TEXT)
     picture.add(Text(0.15, 0.45, line, TEXT, INK, side="left"), WORDS)
 
 

@@ -1,0 +1,161 @@
+"""`ascendsim tmpsize` as a user meets it: what it prints, JSON, files, exit codes; and the page that shows it."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+from ascendsim.errors import Rule
+from ascendsim.tmpsize import traps
+
+COMMAND = [sys.executable, "-c", "from ascendsim.cli import main; main()"]
+PAGE = (ROOT / "docs/temp-size.md").read_text()
+
+
+def _run(*arguments, cwd=ROOT, code=0):
+    done = subprocess.run([*COMMAND, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == code, f"{done.returncode}: {done.stdout}{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def _tmpsize(api, shape, kind, *more, code=0):
+    return _run("tmpsize", api, "--shape", shape, "--dtype", kind, *more, code=code)
+
+
+def test_the_answer_on_one_page():
+    assert _tmpsize("softmaxgrad", "64,128", "float", "--temp", "16384").stdout.splitlines() == [
+        "SoftmaxGrad 64x128 float on Ascend910B1",
+        "       temp B  reserved B  touched B  split_m  tiles  tail_m  cycles",
+        "min       832         832        576        1     64       0   26780",
+        "max     53248       53248      36864       64      1       0    2180",
+        "fits    53248       53248      36864       64      1       0    2180",
+        "given   16384       13312       9216       16      4       0    2768",
+        "Beside it in UB: grad 32768 B, src 32768 B, dst 32768 B; 98304 B in all.",
+        "limit of UB       B  left B  rows of 832 B",
+        "hardware     196608   98304            118",
+        "visible      196352   98048            117",
+        "safe         188160   89856            108",
+    ]
+
+
+def test_field_case_f3():
+    done = _tmpsize("softmaxgrad", "64,128", "float", "--beside", "calc=196352", code=1)
+    assert (
+        "E-TMP-LEFT 0 B left in the Ascend C visible UB, the API needs at least 832 B (53248 B for full speed) "
+        "(to mend it: claim at most 195520 B beside it)\n"
+    ) in done.stdout
+    accepted = _tmpsize("softmaxgrad", "64,128", "float", "--beside", "calc=195520", "--temp", "832", "--json")
+    assert {f["code"] for f in json.loads(accepted.stdout)["findings"]} == {"W-CAP-UB-SAFE"}
+    _tmpsize("softmaxgrad", "64,128", "float", "--beside", "calc=195521", "--temp", "832", code=1)
+
+
+def test_field_case_f4():
+    half = json.loads(_tmpsize("softmaxgrad", "128,128", "half", "--json").stdout)
+    assert (half["max_bytes"], half["min_bytes"], half["tensor_bytes"]) == (245760, 1920, 98304)
+    assert half["limits"][1] == {"name": "visible", "limit_bytes": 196352, "left_bytes": 98048, "rows": 51}
+    text = _tmpsize("softmaxgrad", "128,128", "float", "--reuse-source").stdout
+    assert "Beside it in UB: grad 65536 B, src 65536 B; 131072 B in all.\n" in text
+    assert "visible      196352   65280             78\n" in text
+    full = json.loads(_tmpsize("softmaxgrad", "128,128", "float", "--json").stdout)
+    assert (full["max_bytes"], full["min_bytes"], full["tensor_bytes"]) == (106496, 832, 196608)
+    assert full["limits"][1]["left_bytes"] == -256
+
+
+def test_tensors_that_do_not_fit():
+    text = _tmpsize("softmaxgrad", "960,960", "float").stdout
+    assert "At most 15 rows can be in UB together with the minimum temp.\n" in text
+    text = _tmpsize("softmaxflashv2", "40,8192", "half", "--basic-block").stdout
+    assert "Not one row can be in UB together with the minimum temp.\n" in text
+
+
+def test_an_architecture_has_sizes_only():
+    answer = json.loads(_tmpsize("softmaxgrad", "8,64", "half", "--arch", "3510", "--json").stdout)
+    assert answer["min_bytes"] == 512
+    assert answer["choices"]["min"]["cycles"] is None
+    assert (answer["limits"], answer["left_bytes"], answer["soc"]) == ([], None, None)
+    text = _tmpsize("softmaxgrad", "8,64", "half", "--arch", "3510").stdout
+    assert text.startswith("SoftmaxGrad 8x64 half on arch 3510\n")
+
+
+def test_the_family_by_name():
+    text = _tmpsize("softmaxflashv2", "64,128", "half", "--sum-dtype", "float", "--update", "--brc").stdout
+    assert text.splitlines()[:5] == [
+        "SoftMaxFlashV2 64x128 half, sums float, update, sums not broadcast on Ascend910B1",
+        "      temp B  split_m  tiles  tail_m",
+        "min    13312       16      4       0",
+        "max    53248       64      1       0",
+        "fits   53248       64      1       0",
+    ]
+
+
+def test_curve_picture_and_export(tmp_path):
+    folder = tmp_path / "a"
+    more = ("--within", "10", "--out", folder, "--export", folder)
+    text = _tmpsize("softmaxgrad", "64,128", "float", *more).stdout
+    lines = text.splitlines()
+    assert "best   53248       53248      36864       64      1       0    2180" in lines
+    assert lines[-5:-3] == [
+        "Fastest: 53248 B, 2180 cycles.",
+        "Smallest within 10 % of the fastest: 26624 B, 2372 cycles.",
+    ]
+    names = ["softmaxgrad_64x128_float.toml", "softmaxgrad_64x128_float_tiling.h", "softmaxgrad_64x128_float_curve.png"]
+    assert lines[-3:] == [f"wrote {folder / name}" for name in names]
+    assert {path.name for path in folder.iterdir()} == set(names)
+    assert "tmp_bytes = 26624" in (folder / names[0]).read_text()
+    assert (folder / names[2]).read_bytes().startswith(b"\x89PNG")
+
+
+def test_everything_as_json(tmp_path):
+    done = _tmpsize("softmaxgrad", "64,128", "float", "--curve", "--within", "10", "--export", tmp_path, "--json")
+    answer = json.loads(done.stdout)
+    assert len(answer["curve"]["points"]) == 11
+    assert (answer["within"]["percent"], answer["within"]["tmp_bytes"]) == (10.0, 26624)
+    assert answer["files"] == [str(tmp_path / f"softmaxgrad_64x128_float{end}") for end in (".toml", "_tiling.h")]
+    assert (answer["soc"], answer["calibrated"]) == ("Ascend910B1", True)
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        (["--within", "-1"], "--within -1: want a percentage of 0 or more, such as 5"),
+        (["--beside", "calc"], "--beside calc: want NAME=BYTES, or NAME=BYTESxNUM for a queue of NUM buffers"),
+        (["--format", "ZN"], "--format ZN: want ND or NZ"),
+        (["--arch", "2201", "--curve"], "--curve: an architecture has no cycles; name a part with --soc"),
+    ],
+)
+def test_refused(more, text):
+    assert text in _tmpsize("softmaxgrad", "8,64", "float", *more, code=2).stderr
+
+
+# ---- the page ---------------------------------------------------------------------------------------------------
+
+SESSIONS = re.findall(r"^ {4}\$ ascendsim (tmpsize .*)\n((?: {4}(?!\$).*\n|\n(?= {4}(?!\$)))*)", PAGE, re.MULTILINE)
+
+
+def test_the_page_shows_sessions():
+    assert len(SESSIONS) == 8
+    assert PAGE.count("$ ascendsim tmpsize") == 8
+
+
+def test_python_of_the_page_runs(capsys):
+    code = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
+    exec(compile(code, "temp-size.md", "exec"), {})  # noqa: S102 - our own text
+    assert capsys.readouterr().out.splitlines() == ["832 65280 36864", "53248 26624"]
+
+
+def test_the_page_names_every_trap():
+    rules = [rule.code for rule in vars(traps).values() if isinstance(rule, Rule)]
+    assert [code for code in rules if code not in PAGE] == []
+
+
+@pytest.mark.parametrize(("line", "shown"), SESSIONS, ids=[line for line, _ in SESSIONS])
+def test_sessions_of_the_page_are_what_is_printed(line, shown, tmp_path):
+    words = shlex.split(line)
+    done = subprocess.run([*COMMAND, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    wanted = [text[4:] for text in shown.splitlines()]
+    assert [text.rstrip() for text in (done.stdout + done.stderr).splitlines()] == [text.rstrip() for text in wanted]
