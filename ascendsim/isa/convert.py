@@ -1,7 +1,6 @@
 """Cast: conversions between element types with AscendC's rounding modes."""
 
 from collections.abc import Callable
-from dataclasses import astuple
 from typing import overload
 
 import numpy as np
@@ -140,13 +139,13 @@ class CastCall(Call):
         round_mode: RoundMode,
         mask: Mask,
         repeat_times: int | None = None,
-        repeat_params: UnaryRepeatParams | None = None,
+        repeat_params: UnaryRepeatParams = UnaryRepeatParams(),
     ) -> None:
         """Record the call."""
         self.locals(dst=dst, src=src)
         if not isinstance(round_mode, RoundMode):
             raise self.asc.fail(f"Cast: round_mode must be a RoundMode, got {round_mode!r}")
-        strides = Strides(contiguous(dst, src), astuple(repeat_params or UnaryRepeatParams()))
+        strides = Strides(contiguous(dst, src), self.fields(repeat_params, UnaryRepeatParams))
         more = (int(round_mode), self._scale(src.dtype, dst.dtype))
         self.issue(mask, repeat_times, strides, dst, src, more_params=more, lanes=widest(dst, src))
 

@@ -22,6 +22,7 @@ from ascendsim.isa.forms import (
 )
 from ascendsim.isa.instruction import Context, Instruction, Recorder, Row, need_int, need_local
 from ascendsim.isa.move import MoveInstructions
+from ascendsim.isa.params import need_params
 from ascendsim.isa.sync import SyncInstructions
 from ascendsim.isa.vector import VectorInstructions
 from ascendsim.memory import RESERVED_TMP, LocalTensor
@@ -153,7 +154,7 @@ class DequantInstructions:
         src1: LocalTensor,
         mask: Mask,
         repeat_times: int | None = None,
-        repeat_params: BinaryRepeatParams | None = None,
+        repeat_params: BinaryRepeatParams = BinaryRepeatParams(),
     ) -> None:
         """dst[i] = the larger of (src0[i] + src1[i]) * scale and 0, half from int32_t; the scale is SetDeqScale's.
 
@@ -169,6 +170,7 @@ class DequantInstructions:
         asc = typing_cast("Recorder", self)
         for arg, tensor in (("dst", dst), ("src0", src0), ("src1", src1)):
             need_local(asc, "AddDeqRelu", arg, tensor)
+        need_params(asc, "AddDeqRelu", repeat_params, BinaryRepeatParams)
         kinds = (dst.dtype, src0.dtype, src1.dtype)
         if kinds != (HALF, INT32, INT32):
             got = f"{src0.dtype}, {src1.dtype} -> {dst.dtype}"
@@ -182,7 +184,7 @@ class DequantInstructions:
             _by_count(asc, (dst, src0, src1), scale, mask)
         else:
             need_int(asc, "AddDeqRelu", "repeat_times", repeat_times)
-            _by_repeats(asc, (dst, src0, src1), scale, mask, repeat_times, repeat_params or BinaryRepeatParams())
+            _by_repeats(asc, (dst, src0, src1), scale, mask, repeat_times, repeat_params)
 
 
 def _spans(

@@ -14,9 +14,9 @@ from ascendsim.device import Device
 from ascendsim.dtypes import UINT16, UINT32, DType
 from ascendsim.errors import Finding
 from ascendsim.isa import rules
-from ascendsim.isa.forms import REDUCE, Call, Form, Mask, apply_mask, declare
-from ascendsim.isa.instruction import Array, Context, Row, TensorRef, need_int, need_member
-from ascendsim.isa.reduce import REDUCE_RULES, BlockReduceCall, Present, Reducer, Reduction
+from ascendsim.isa.forms import REDUCE, Call, Form, Mask, declare
+from ascendsim.isa.instruction import Array, Context, Row, TensorRef, need_member
+from ascendsim.isa.reduce import REDUCE_RULES, BlockReduceCall, Present, Reducer, Reduction, record_reduce
 from ascendsim.memory import LocalTensor
 from ascendsim.terms import Pipe, ReduceOrder
 
@@ -105,12 +105,8 @@ class WholeExtremeCall(Call):
         order: ReduceOrder = ReduceOrder.ORDER_VALUE_INDEX,
     ) -> None:
         """Record the call."""
-        self.locals(dst=dst, src=src)
-        need_int(self.asc, self.op.api, "repeat_times", repeat_times)
         need_member(self.asc, self.op.api, "order", order, ReduceOrder)
-        apply_mask(self.asc, self.op.api, mask, src.dtype)
-        params = (repeat_times, src_blk_stride, dst_rep_stride, src_rep_stride, int(order))
-        self.asc.emit(self.op, dst=dst, src0=src, params=params)
+        record_reduce(self, dst, src, mask, (repeat_times, src_blk_stride, dst_rep_stride, src_rep_stride), int(order))
 
 
 def _whole_cells(row: Row) -> tuple[DType, int]:

@@ -17,6 +17,7 @@ from ascendsim.isa.forms import Call, Form, declare, set_mask, set_mask_mode
 from ascendsim.isa.gather import OFFSET_TYPE, WORDS, bytes_left, same_data
 from ascendsim.isa.instruction import Array, Context, Register, Row, Step, TensorRef, need_int
 from ascendsim.isa.lanes import MOST_ELEMENTS, byte_range, element_offsets
+from ascendsim.isa.params import need_bool, need_params
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import DATABLOCK_BYTES, MaskMode, Pipe, ceil_div
 
@@ -65,13 +66,14 @@ class GatherMaskCall(Call):
         asc, api = self.asc, self.op.api
         self.locals(dst=dst, src0=src0)
         need_int(asc, api, "mask", mask)
+        need_bool(asc, api, "reduce_mode", reduce_mode)
+        p = need_params(asc, api, params, GatherMaskParams)
         bits = src1_pattern if isinstance(src1_pattern, LocalTensor) else None
         if bits is None:
             need_int(asc, api, "src1_pattern", src1_pattern)
         set_mask_mode(asc, MaskMode.COUNTER if reduce_mode else MaskMode.NORMAL)
         set_mask(asc, 0, mask)
         kept = asc.new_register(UINT32, api)
-        p = params
         asc.emit(
             self.op,
             dst=dst,

@@ -80,12 +80,15 @@ class WholeReduceCall(Call):
         record_reduce(self, dst, src, mask, (repeat_times, src_blk_stride, dst_rep_stride, src_rep_stride))
 
 
-def record_reduce(call: Call, dst: LocalTensor, src: LocalTensor, mask: Mask, params: tuple[int, ...]) -> None:
-    """Record the mask set-up and the reduction."""
+def record_reduce(
+    call: Call, dst: LocalTensor, src: LocalTensor, mask: Mask, params: tuple[int, ...], *more: int
+) -> None:
+    """Record the mask set-up and the reduction; `more` are parameters behind those that all reductions have."""
     call.locals(dst=dst, src=src)
-    need_int(call.asc, call.op.api, "repeat_times", params[0])
+    for name, value in zip(("repeat_times", "src_blk_stride", "dst_rep_stride", "src_rep_stride"), params, strict=True):
+        need_int(call.asc, call.op.api, name, value)
     apply_mask(call.asc, call.op.api, mask, src.dtype)
-    call.asc.emit(call.op, dst=dst, src0=src, params=params)
+    call.asc.emit(call.op, dst=dst, src0=src, params=(*params, *more))
 
 
 def same_cell(row: Row) -> tuple[DType, int]:

@@ -40,6 +40,7 @@ from ascendsim.isa.instruction import (
     need_member,
 )
 from ascendsim.isa.lanes import byte_range, element_offsets, lane_grid, repeats_of
+from ascendsim.isa.params import need_params
 from ascendsim.isa.sync import BarrierCall, SyncInstructions
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import MaskMode, Pipe, SelMode, ceil_div
@@ -278,7 +279,7 @@ class SelectCall(Call):
         sel_mode: SelMode,
         mask: Mask,
         repeat_times: int | None = None,
-        repeat_params: BinaryRepeatParams | None = None,
+        repeat_params: BinaryRepeatParams = BinaryRepeatParams(),
     ) -> None:
         """Record the call."""
         asc, api = self.asc, self.op.api
@@ -288,7 +289,7 @@ class SelectCall(Call):
         if is_scalar == isinstance(src1, LocalTensor):
             wanted = "a number or a Register" if is_scalar else "a LocalTensor"
             raise asc.fail(f"{api}: src1 must be {wanted} in {sel_mode.name}, got {type(src1).__name__}")
-        p = repeat_params or BinaryRepeatParams()
+        p = need_params(asc, api, repeat_params, BinaryRepeatParams)
         lanes = dst.dtype.per_repeat
         need_count(
             asc,

@@ -15,8 +15,9 @@ from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT8, INT16, INT32, UINT8, U
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa import rules
 from ascendsim.isa.forms import Call, Form, declare
-from ascendsim.isa.instruction import Array, Context, Row, Step, TensorRef, need_int, need_local
+from ascendsim.isa.instruction import Array, Context, Row, Step, TensorRef, need_local
 from ascendsim.isa.move import move
+from ascendsim.isa.params import need_params
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import DATABLOCK_BYTES, Pipe
 
@@ -83,7 +84,7 @@ class TransDataTo5HDCall(Call):
         """Record the call: the VA registers, then the instruction."""
         asc, api = self.asc, self.op.api
         dst, src = (self._spacing(n, t) for n, t in (("dst_list", dst_list), ("src_list", src_list)))
-        need_int(asc, api, "repeat_times", params.repeat_times)
+        need_params(asc, api, params, TransDataTo5HDParams)
         for register, (tensors, spacing) in enumerate(((dst_list, dst), (dst_list, dst), (src_list, src),
                                                        (src_list, src))):  # fmt: skip
             first = tensors[register % 2 * VA_ADDRESSES]
