@@ -11,7 +11,7 @@ from typing import cast as typing_cast
 import numpy as np
 
 from ascendsim.device import Device
-from ascendsim.dtypes import UINT16, UINT32, DType
+from ascendsim.dtypes import UINT32, DType, word_of
 from ascendsim.errors import Finding
 from ascendsim.isa import rules
 from ascendsim.isa.forms import REDUCE, Call, Form, Mask, declare
@@ -48,11 +48,6 @@ def values_at(values: Array, lanes: Array) -> Array:
     """Return of each row of values the one in that row's lane."""
     taken: Array = np.take_along_axis(values, lanes[:, None], axis=-1)[:, 0]
     return taken
-
-
-def word_of(dtype: DType) -> DType:
-    """The unsigned type as wide as a half or float: values are moved as bits, and indices stored."""
-    return UINT16 if dtype.bytes == UINT16.bytes else UINT32
 
 
 def _block_bind(kind: str) -> Callable[[Context, Row], Reducer]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ascendsim.device import Device
-from ascendsim.dtypes import UINT16, UINT32, DType
+from ascendsim.dtypes import UINT32, word_of
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa import rules
 from ascendsim.isa.forms import Call, Form, declare, set_mask, set_mask_mode
@@ -40,11 +40,6 @@ class GatherMaskParams:
     repeat_times: int = 1
     src0_rep_stride: int = 8
     src1_rep_stride: int = 8
-
-
-def _word(dtype: DType) -> DType:
-    """The unsigned type as wide: elements are moved as bits."""
-    return UINT16 if dtype.bytes == UINT16.bytes else UINT32
 
 
 class GatherMaskCall(Call):
@@ -175,7 +170,7 @@ def _pattern_fits(row: Row, tensors: tuple[TensorRef, ...], device: Device, wher
         if row.param("pattern") in PATTERNS:
             return []
         return [PATTERN_RANGE.finding(where, operand="src1_pattern", got=row.param("pattern"), wanted="1..7")]
-    wanted = _word(row.src0.dtype)
+    wanted = word_of(row.src0.dtype)
     if row.src1.dtype is wanted:
         return []
     fill = {"api": row.op.api}

@@ -188,6 +188,19 @@ def tensor_of(operand: Operand, tensors: tuple[TensorRef, ...]) -> TensorRef:
     return tensors[operand.tensor]
 
 
+def reach_into_reserved(device: Device, used_bytes: int, start: int, end: int) -> tuple[str, str] | None:
+    """Return the last UB address of start..end and the reserved offset, if they meet what the library uses there.
+
+    Args:
+        device: whose reserved offset counts.
+        used_bytes: how much the library uses from there on.
+        start: first UB address of an operand.
+        end: the address behind its last.
+    """
+    first = device.ub.reserved_offset_bytes.value
+    return (f"0x{end - 1:x}", f"0x{first:x}") if start < first + used_bytes and first < end else None
+
+
 def on_devices_with(capability: str) -> Check:
     """The device has the instruction."""
 

@@ -122,7 +122,6 @@ def _mask_type(role: str) -> Callable[..., list[Finding]]:
 
 def _reserved_free(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """No operand lies where modes 1 and 2 keep the mask's address or the scalar."""
-    first = device.ub.reserved_offset_bytes.value
     if "sel_mode" in row.op.params and row.param("sel_mode") == SelMode.VSEL_CMPMASK_SPR:
         return []
     found = []
@@ -130,10 +129,10 @@ def _reserved_free(row: Row, tensors: tuple[TensorRef, ...], device: Device, whe
     for role, start, end in row.op.touch(row):
         tensor = rules.tensor_of(operands[role], tensors)
         at = tensor.address_bytes + operands[role].offset_bytes
-        if at + start < first + RESERVED_BYTES and first < at + end:
+        reach = rules.reach_into_reserved(device, RESERVED_BYTES, at + start, at + end)
+        if reach is not None:
             fill = {"api": "Select", "tensor": tensor.name}
-            got = f"0x{at + end - 1:x}"
-            found.append(rules.RESERVED_UB.finding(where, operand=role, got=got, wanted=f"0x{first:x}", fill=fill))
+            found.append(rules.RESERVED_UB.finding(where, operand=role, got=reach[0], wanted=reach[1], fill=fill))
     return found
 
 

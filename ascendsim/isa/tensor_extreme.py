@@ -12,10 +12,10 @@ from typing import overload
 import numpy as np
 
 from ascendsim.device import Device
-from ascendsim.dtypes import FLOAT, HALF, DType
+from ascendsim.dtypes import FLOAT, HALF, DType, word_of
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa import rules
-from ascendsim.isa.extreme import BEST, values_at, word_of
+from ascendsim.isa.extreme import BEST, values_at
 from ascendsim.isa.forms import Form, Mask, apply_mask, begin_count, declare, end_count
 from ascendsim.isa.instruction import Array, Context, Instruction, Row, Step, TensorRef, need_count, need_int
 from ascendsim.isa.lanes import element_offsets, lane_grid
