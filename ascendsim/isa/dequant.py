@@ -161,6 +161,10 @@ class DequantInstructions:
         for arg, tensor in (("dst", dst), ("src0", src0), ("src1", src1)):
             need_local(asc, "AddDeqRelu", arg, tensor)
         need_params(asc, "AddDeqRelu", repeat_params, BinaryRepeatParams)
+        if not asc.device.has("add_deq_relu"):
+            why, arch = rules.why_lacking(asc.device, "add_deq_relu"), asc.device.npu_arch
+            asc.report(rules.API_PRODUCT, got=asc.device.name, api="AddDeqRelu", arch=arch, why=why)
+            return
         kinds = (dst.dtype, src0.dtype, src1.dtype)
         if kinds != (HALF, INT32, INT32):
             got = f"{src0.dtype}, {src1.dtype} -> {dst.dtype}"

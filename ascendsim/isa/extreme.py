@@ -65,6 +65,9 @@ def _block_extreme(kind: str, mnemonic: str) -> Form[BlockReduceCall]:
         f"block_reduce_{kind.lower()}",
         f"""dst[8r + b] = {word} element of datablock b of repeat r, a NaN before all; half, float.
 
+        A datablock without a lane is not written. On arch 3002 and 3510 it becomes a default of which the facts at hand
+        do not say the value; there it is left as it was, too.
+
         Source: asc-devkit docs, ReduceDataBlock page.
         """,
         api=f"BlockReduce{kind}",
@@ -148,6 +151,15 @@ def _result_aligned(row: Row, tensors: tuple[TensorRef, ...], device: Device, wh
     return [rules.ALIGN_REDUCE.finding(where, operand="dst", got=f"0x{address:x}", wanted=need, fill=fill)]
 
 
+def _order_known(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """The device has the order; value before index is what all have, the others are a capability of their name."""
+    del tensors
+    order = ReduceOrder(row.param("order"))
+    if order is ReduceOrder.ORDER_VALUE_INDEX:
+        return []
+    return rules.lacking(device, order.name.lower(), f"{row.op.api} with {order.name}", where)
+
+
 def _whole_extreme(kind: str, mnemonic: str) -> Form[WholeExtremeCall]:
     shape = Reduction(_whole_bind(kind), lambda dtype: dtype.per_repeat, _whole_cells)
     word = "largest" if kind == "Max" else "smallest"
@@ -167,7 +179,7 @@ def _whole_extreme(kind: str, mnemonic: str) -> Form[WholeExtremeCall]:
         family=f"WholeReduce{kind}",
         execute=shape.execute,
         touch=shape.touch,
-        checks=(*REDUCE_RULES[:3], _result_aligned, *REDUCE_RULES[3:]),
+        checks=(_order_known, *REDUCE_RULES[:3], _result_aligned, *REDUCE_RULES[3:]),
         uses_mask=True,
     )
     return typing_cast("Form[WholeExtremeCall]", Form(op, WholeExtremeCall))

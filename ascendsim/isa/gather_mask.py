@@ -30,6 +30,7 @@ PATTERN_RANGE = Rule(
 GATHER_MASK = ("repeat", "src0_blk_stride", "src0_rep_stride", "src1_rep_stride", "pattern", "dst_bytes")
 PATTERNS = {1: (2, (0,)), 2: (2, (1,)), 3: (4, (0,)), 4: (4, (1,)), 5: (4, (2,)), 6: (4, (3,)), 7: (1, (0,))}
 """Fixed patterns: of how many neighbours which are kept."""
+KEEPS_ALL = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +164,12 @@ def _chooser(ctx: Context, row: Row) -> Callable[[], Array]:
 
 
 def _pattern_fits(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
-    """A fixed pattern is 1..7; bits are words as wide as the elements."""
-    del tensors, device
+    """A fixed pattern is 1..7, or 1..6 where the device has no more; bits are words as wide as the elements."""
+    del tensors
     assert row.src0 is not None
     if row.src1 is None:
+        if row.param("pattern") == KEEPS_ALL:
+            return rules.lacking(device, "gather_mask_all", f"GatherMask pattern {KEEPS_ALL}", where)
         if row.param("pattern") in PATTERNS:
             return []
         return [PATTERN_RANGE.finding(where, operand="src1_pattern", got=row.param("pattern"), wanted="1..7")]
