@@ -195,7 +195,9 @@ def _record_compare(
         if count % lanes:
             asc.report(ALIGN_COMPARE, operand="count", got=count, wanted=lanes, api=api, past=count % lanes)
         whole = count // lanes
-        parts = [(at, min(MOST_COMPARED, whole - at)) for at in range(0, whole, MOST_COMPARED)] or [(0, 0)]
+        if not count:
+            asc.report(rules.REPEAT_ZERO, got=0, wanted="at least 1", api=api, what="count")
+        parts = [(at, min(MOST_COMPARED, whole - at)) for at in range(0, whole, MOST_COMPARED)]
     for first, repeat in parts:
         asc.emit(
             call.op,

@@ -152,7 +152,9 @@ class GatherCall(Call):
         parts = [(at * lanes, lanes, min(MAX_REPEAT_TIMES, whole - at)) for at in range(0, whole, MAX_REPEAT_TIMES)]
         if tail:
             parts.append((whole * lanes, tail, 1))
-        for at, active, repeat in parts or [(0, lanes, 0)]:
+        if not parts:
+            self.asc.report(rules.REPEAT_ZERO, got=0, wanted="at least 1", api=self.op.api, what="count")
+        for at, active, repeat in parts:
             self._emit(dst[at], src, src_offset[at], src_base_addr, active, (repeat, 8))
 
     def _emit(
