@@ -1,8 +1,10 @@
 """The scalar unit: mask set-up and reading one element into a register."""
 
+from typing import cast
+
 from ascendsim.isa import rules
 from ascendsim.isa.forms import MASK_OPS, Call, Form, declare, set_mask, set_mask_mode
-from ascendsim.isa.instruction import Context, Register, Row, Step, need_int, run_nothing, touch_nothing
+from ascendsim.isa.instruction import Context, Recorder, Register, Row, Step, need_int, run_nothing, touch_nothing
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import FULL_MASK, MaskMode, Pipe
 
@@ -86,7 +88,10 @@ class ScalarInstructions:
 
     def set_vector_mask(self, mask_high: int, mask_low: int) -> None:
         """Set the mask register's two 64-bit words."""
-        set_mask(self, mask_high, mask_low)  # type: ignore[arg-type]
+        asc = cast("Recorder", self)
+        for arg, word in (("mask_high", mask_high), ("mask_low", mask_low)):
+            need_int(asc, "SetVectorMask", arg, word)
+        set_mask(asc, mask_high, mask_low)
 
     def reset_mask(self) -> None:
         """Set every bit of the mask register."""

@@ -142,6 +142,8 @@ def test_padding_copies_take_their_own_structs():
         "RepeatReduceSum: src_rep_stride must be a whole number, got None": lambda a: a.repeat_reduce_sum(
             Z, X, 1, 64, 1, 1, 1, None
         ),
+        "SetVectorMask: mask_low must be a whole number, got 1.5": lambda a: a.set_vector_mask(0, 1.5),
+        "SetVectorMask: mask_high must be a whole number, got '1'": lambda a: a.set_vector_mask("1", 0),
         "ShiftRight: round_en must be True or False, got 'yes'": lambda a: a.shift_right(
             I32, I32, 1, 64, 1, UnaryRepeatParams(), "yes"
         ),
