@@ -101,6 +101,11 @@ def from_numpy(array_dtype: np.dtype[Any]) -> DType:
     raise InputError(f"arrays of dtype {array_dtype} have no AscendC type; use one of {[str(d) for d in DTYPES]}")
 
 
+def word_of(kind: DType) -> DType:
+    """Return the unsigned type as wide as one of 16 or 32 bits, in which elements are moved as bits."""
+    return UINT16 if kind.bytes == UINT16.bytes else UINT32
+
+
 def cast(values: Array, to: DType, mode: RoundMode, overflow: HalfOverflow = HalfOverflow.INF_NAN) -> Array:
     """Convert an array to another element type, rounding once in the given mode.
 

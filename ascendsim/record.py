@@ -47,7 +47,7 @@ from ascendsim.isa.instruction import (
 from ascendsim.isa.logic import LogicInstructions
 from ascendsim.isa.micro import VectorFunctions
 from ascendsim.isa.move import MoveInstructions
-from ascendsim.isa.names import ascendc_name, nearest
+from ascendsim.isa.names import ascendc_name, called_here, nearest
 from ascendsim.isa.reduce import ReduceInstructions
 from ascendsim.isa.scalar import ScalarInstructions
 from ascendsim.isa.select import SelectInstructions
@@ -153,6 +153,8 @@ class AiCore(
         near = nearest(name, known)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         api = ascendc_name(name)
+        if called_here(api):
+            return f"{api} is called {called_here(api)} here"
         if api and api not in {ascendc_name(n) for n in near}:  # else only its spelling is AscendC's
             return f"{api} is not modelled; see docs/adding-an-instruction.md{hint}"
         return f"asc has no {name!r}{hint or '; docs/writing-a-kernel.md lists what there is'}"

@@ -39,7 +39,7 @@ def test_the_parts_of_arch_2002(name, cores, mhz):
     assert (ub.pop_stack_end_bytes.value, ub.reserved_offset_bytes.value) == (262144, 253952)
     assert (part.memory.l1_bytes.value, part.memory.l2_bytes.value) == (1048576, 16777216)
     assert (part.memory.l0c_bytes.value, part.memory.bt_bytes.value, part.memory.fb_bytes.value) == (262144, 0, 0)
-    assert [c for c in part.capabilities if part.has(c)] == []
+    assert {c for c in part.capabilities if part.has(c)} == {"order_index_value", "add_deq_relu"}
 
 
 def test_an_uncalibrated_device_says_so():
@@ -151,6 +151,14 @@ def test_names_are_found_whatever_their_case():
             "is a product family, not a part; choose one of its parts: Ascend910C4, Ascend910_9362",
         ),
         ("Ascend910B", "this is a first-generation part (arch 1001), where SoftmaxGrad is not supported"),
+        ("Ascend910", "Ascend910 cannot be simulated: this is a first-generation part (arch 1001), where SoftmaxGrad"),
+        *(
+            (
+                f"{part} Vector Core",
+                "cannot be simulated: SoftmaxGrad is not supported on the Vector Core of this product",
+            )
+            for part in ("Ascend310P1", "Ascend310P3", "Ascend310P5", "Ascend310P7", "ascend310p")
+        ),
         ("Atlas 推理系列产品 Vector Core", "SoftmaxGrad is not supported on the Vector Core of this product"),
         (
             "Atlas inference",

@@ -5,7 +5,6 @@ A comparison with a NaN is false, NE is true (IEEE 754; the documents are silent
 """
 
 from collections.abc import Callable
-from dataclasses import astuple
 from typing import overload
 
 import numpy as np
@@ -196,7 +195,9 @@ def _record_compare(
         if count % lanes:
             asc.report(ALIGN_COMPARE, operand="count", got=count, wanted=lanes, api=api, past=count % lanes)
         whole = count // lanes
-        parts = [(at, min(MOST_COMPARED, whole - at)) for at in range(0, whole, MOST_COMPARED)] or [(0, 0)]
+        if not count:
+            asc.report(rules.REPEAT_ZERO, got=0, wanted="at least 1", api=api, what="count")
+        parts = [(at, min(MOST_COMPARED, whole - at)) for at in range(0, whole, MOST_COMPARED)]
     for first, repeat in parts:
         asc.emit(
             call.op,
@@ -245,11 +246,11 @@ class CompareCall(Call):
         cmp_mode: CmpMode,
         mask: Mask,
         repeat_times: int | None = None,
-        repeat_params: BinaryRepeatParams | None = None,
+        repeat_params: BinaryRepeatParams = BinaryRepeatParams(),
     ) -> None:
         """Record the call."""
         self.locals(dst=dst, src0=src0, src1=src1)
-        how = (mask, repeat_times, astuple(repeat_params or BinaryRepeatParams()))
+        how = (mask, repeat_times, self.fields(repeat_params, BinaryRepeatParams))
         _record_compare(self, cmp_mode, dst, src0, src1, None, how)
 
 
@@ -279,11 +280,11 @@ class ComparesCall(Call):
         cmp_mode: CmpMode,
         mask: Mask,
         repeat_times: int | None = None,
-        repeat_params: UnaryRepeatParams | None = None,
+        repeat_params: UnaryRepeatParams = UnaryRepeatParams(),
     ) -> None:
         """Record the call."""
         self.locals(dst=dst, src=src)
-        how = (mask, repeat_times, astuple(repeat_params or UnaryRepeatParams()))
+        how = (mask, repeat_times, self.fields(repeat_params, UnaryRepeatParams))
         _record_compare(self, cmp_mode, dst, src, None, scalar, how)
 
 

@@ -1,14 +1,13 @@
 """Cast: conversions between element types with AscendC's rounding modes."""
 
-from collections.abc import Callable
-from dataclasses import astuple
+from collections.abc import Callable, Iterable
 from typing import overload
 
 import numpy as np
 
 from ascendsim.device import Device
-from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT8, INT16, INT32, INT64, UINT8, DType, cast, pack, unpack
-from ascendsim.errors import Finding
+from ascendsim.dtypes import BFLOAT16, DTYPES, FLOAT, HALF, INT8, INT16, INT32, INT64, UINT8, DType, cast, pack, unpack
+from ascendsim.errors import Finding, Rule
 from ascendsim.isa import rules
 from ascendsim.isa.elementwise import contiguous, widest
 from ascendsim.isa.forms import (
@@ -59,7 +58,7 @@ ROUND_MODES: dict[tuple[DType, DType], tuple[RoundMode, ...]] = {
     (INT32, INT16): _LOSSLESS,
     (INT32, INT64): _LOSSLESS,
     (INT64, INT32): _LOSSLESS,
-    (INT32, HALF): tuple(RoundMode),
+    (INT32, HALF): _LOSSLESS,
     (INT64, FLOAT): _FIVE,
     (FLOAT, HALF): (*_FIVE, RoundMode.CAST_ODD, RoundMode.CAST_NONE),
     (FLOAT, BFLOAT16): _FIVE,
@@ -70,7 +69,7 @@ ROUND_MODES: dict[tuple[DType, DType], tuple[RoundMode, ...]] = {
 }
 """Allowed (source, destination) pairs of arch 2201 and their rounding modes (asc-devkit docs, Cast page).
 
-Without int4, which is not simulated. From int32 to half the rounding mode is ignored.
+Without int4, which is not simulated. From int32_t to half `deq_cast_any_mode` allows every mode, and ignores it.
 """
 
 NARROW_ROUND_MODES: dict[tuple[DType, DType], tuple[RoundMode, ...]] = {
@@ -80,14 +79,26 @@ NARROW_ROUND_MODES: dict[tuple[DType, DType], tuple[RoundMode, ...]] = {
     (INT16, HALF): _LOSSLESS,
     (INT32, FLOAT): _LOSSLESS,
     (INT32, INT16): _LOSSLESS,
+    (INT32, HALF): _LOSSLESS,
     (HALF, INT8): _INTEGERS,
     (HALF, UINT8): _INTEGERS,
     (HALF, INT16): (RoundMode.CAST_RINT,),
     (HALF, INT32): _FIVE,
     (FLOAT, HALF): (RoundMode.CAST_ODD, RoundMode.CAST_NONE),
     (FLOAT, INT32): _FIVE,
+    (FLOAT, INT64): _FIVE,
 }
-"""The same for devices without `wide_cast` (arch 2002). float to int32_t is in the library's code, not on its page."""
+"""The same for devices without `wide_cast` (arch 2002)."""
+
+NARROW_UNDOCUMENTED = ((FLOAT, INT32),)
+"""Pairs of devices without `wide_cast` that are in the library's code, not on its page."""
+
+CAST_UNDOCUMENTED = Rule(
+    "W-CAST-PAIR",
+    "Cast: {got} is in the library's code for arch {arch}, not on the page",
+    "cast to half first if only the page counts",
+    "asc-devkit docs, Cast page; the library's code",
+)
 
 _SUFFIX = {
     RoundMode.CAST_NONE: "",
@@ -140,13 +151,13 @@ class CastCall(Call):
         round_mode: RoundMode,
         mask: Mask,
         repeat_times: int | None = None,
-        repeat_params: UnaryRepeatParams | None = None,
+        repeat_params: UnaryRepeatParams = UnaryRepeatParams(),
     ) -> None:
         """Record the call."""
         self.locals(dst=dst, src=src)
         if not isinstance(round_mode, RoundMode):
             raise self.asc.fail(f"Cast: round_mode must be a RoundMode, got {round_mode!r}")
-        strides = Strides(contiguous(dst, src), astuple(repeat_params or UnaryRepeatParams()))
+        strides = Strides(contiguous(dst, src), self.fields(repeat_params, UnaryRepeatParams))
         more = (int(round_mode), self._scale(src.dtype, dst.dtype))
         self.issue(mask, repeat_times, strides, dst, src, more_params=more, lanes=widest(dst, src))
 
@@ -160,18 +171,38 @@ class CastCall(Call):
         return self.asc.deq_scale
 
 
+def round_modes(device: Device) -> dict[tuple[DType, DType], tuple[RoundMode, ...]]:
+    """Return the allowed pairs of a device and their rounding modes."""
+    modes = ROUND_MODES if device.has("wide_cast") else NARROW_ROUND_MODES
+    return modes | {(INT32, HALF): tuple(RoundMode)} if device.has("deq_cast_any_mode") else modes
+
+
+def _detour(source: DType, to: DType, pairs: Iterable[tuple[DType, DType]]) -> str:
+    """What to do where there is no conversion: go through another type, if two conversions lead there."""
+    known = set(pairs)
+    if source is to:
+        return "nothing is to be converted: copy"
+    via = [d for d in DTYPES if (source, d) in known and (d, to) in known]
+    if via:
+        return f"go through {via[0]}"
+    return "no two conversions lead there either: use another type, or reinterpret_cast if the bits are meant"
+
+
 def _pair_and_mode(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """The pair of types exists, and the rounding mode is allowed for it."""
     del tensors
     assert row.dst is not None
     assert row.src0 is not None
-    modes = ROUND_MODES if device.has("wide_cast") else NARROW_ROUND_MODES
+    modes = round_modes(device)
     pair = f"{row.src0.dtype}->{row.dst.dtype}"
-    allowed = modes.get((row.src0.dtype, row.dst.dtype))
+    kinds = row.src0.dtype, row.dst.dtype
+    allowed = modes.get(kinds)
     if allowed is None:
         wanted = ", ".join(f"{a}->{b}" for a, b in modes)
-        return [rules.CAST_PAIR.finding(where, operand="dst", got=pair, wanted=wanted)]
+        return [rules.CAST_PAIR.finding(where, operand="dst", got=pair, wanted=wanted, hint=_detour(*kinds, modes))]
     mode = RoundMode(row.param("round_mode"))
+    if mode in allowed and not device.has("wide_cast") and kinds in NARROW_UNDOCUMENTED:
+        return [CAST_UNDOCUMENTED.finding(where, operand="dst", got=pair, fill={"arch": device.npu_arch})]
     if mode in allowed:
         return []
     wanted = ", ".join(m.name for m in allowed)

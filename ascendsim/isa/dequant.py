@@ -20,8 +20,9 @@ from ascendsim.isa.forms import (
     set_mask,
     set_mask_mode,
 )
-from ascendsim.isa.instruction import Context, Instruction, Recorder, Row, need_int, need_local
+from ascendsim.isa.instruction import Instruction, Recorder, need_int, need_local, run_nothing, touch_nothing
 from ascendsim.isa.move import MoveInstructions
+from ascendsim.isa.params import need_params
 from ascendsim.isa.sync import SyncInstructions
 from ascendsim.isa.vector import VectorInstructions
 from ascendsim.memory import RESERVED_TMP, LocalTensor
@@ -34,16 +35,6 @@ PASS_REPEATS = PASS_ELEMENTS // INT32.per_repeat
 
 _SHIFT = 2.0**17
 """The library scales by 2**-17 before and by 2**17 after the multiplication."""
-
-
-def _nothing(ctx: Context, row: Row) -> None:
-    """The scale travels with the instructions that use it."""
-    del ctx, row
-
-
-def _touch_nothing(row: Row) -> tuple[tuple[str, int, int], ...]:
-    del row
-    return ()
 
 
 class SetDeqScaleCall(Call):
@@ -138,8 +129,8 @@ class DequantInstructions:
             params=("deq_scale",),
             cost="scalar",
             family="mask",
-            execute=_nothing,
-            touch=_touch_nothing,
+            execute=run_nothing,
+            touch=touch_nothing,
             checks=(),
             uses_mask=False,
         ),
@@ -153,7 +144,7 @@ class DequantInstructions:
         src1: LocalTensor,
         mask: Mask,
         repeat_times: int | None = None,
-        repeat_params: BinaryRepeatParams | None = None,
+        repeat_params: BinaryRepeatParams = BinaryRepeatParams(),
     ) -> None:
         """dst[i] = the larger of (src0[i] + src1[i]) * scale and 0, half from int32_t; the scale is SetDeqScale's.
 
@@ -169,6 +160,11 @@ class DequantInstructions:
         asc = typing_cast("Recorder", self)
         for arg, tensor in (("dst", dst), ("src0", src0), ("src1", src1)):
             need_local(asc, "AddDeqRelu", arg, tensor)
+        need_params(asc, "AddDeqRelu", repeat_params, BinaryRepeatParams)
+        if not asc.device.has("add_deq_relu"):
+            why, arch = rules.why_lacking(asc.device, "add_deq_relu"), asc.device.npu_arch
+            asc.report(rules.API_PRODUCT, got=asc.device.name, api="AddDeqRelu", arch=arch, why=why)
+            return
         kinds = (dst.dtype, src0.dtype, src1.dtype)
         if kinds != (HALF, INT32, INT32):
             got = f"{src0.dtype}, {src1.dtype} -> {dst.dtype}"
@@ -182,7 +178,7 @@ class DequantInstructions:
             _by_count(asc, (dst, src0, src1), scale, mask)
         else:
             need_int(asc, "AddDeqRelu", "repeat_times", repeat_times)
-            _by_repeats(asc, (dst, src0, src1), scale, mask, repeat_times, repeat_params or BinaryRepeatParams())
+            _by_repeats(asc, (dst, src0, src1), scale, mask, repeat_times, repeat_params)
 
 
 def _spans(
@@ -202,13 +198,12 @@ def _reserved_free(
     asc: Recorder, tensors: tuple[LocalTensor, LocalTensor, LocalTensor], spans: list[int], count: int
 ) -> None:
     """No operand lies where the library puts its temp of `count` elements."""
-    first = asc.device.ub.reserved_offset_bytes.value
-    end = first + min(count, PASS_ELEMENTS) * INT32.bytes
+    used = min(count, PASS_ELEMENTS) * INT32.bytes
     for role, tensor, span in zip(("dst", "src0", "src1"), tensors, spans, strict=True):
-        if tensor.start_bytes < end and first < tensor.start_bytes + span:
-            got, wanted = f"0x{tensor.start_bytes + span - 1:x}", f"0x{first:x}"
+        reach = rules.reach_into_reserved(asc.device, used, tensor.start_bytes, tensor.start_bytes + span)
+        if reach is not None:
             fill = {"api": "AddDeqRelu", "tensor": tensor.name}
-            asc.report(rules.RESERVED_UB, operand=role, got=got, wanted=wanted, **fill)
+            asc.report(rules.RESERVED_UB, operand=role, got=reach[0], wanted=reach[1], **fill)
 
 
 def _by_count(

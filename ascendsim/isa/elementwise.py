@@ -1,7 +1,6 @@
 """More call forms of element-wise instructions: one source, dst as a source, operands of different types, shifts."""
 
 from collections.abc import Callable
-from dataclasses import astuple
 from typing import overload
 
 from ascendsim.dtypes import DType, cast, saturate
@@ -25,6 +24,7 @@ from ascendsim.isa.forms import (
     with_scalar,
 )
 from ascendsim.isa.instruction import Array, Check, Context, Instruction, Register, Row
+from ascendsim.isa.params import need_bool
 from ascendsim.memory import LocalTensor
 from ascendsim.terms import Pipe, RoundMode
 
@@ -110,11 +110,11 @@ class UnaryCall(Call):
         src: LocalTensor,
         mask: Mask,
         repeat_times: int | None = None,
-        repeat_params: UnaryRepeatParams | None = None,
+        repeat_params: UnaryRepeatParams = UnaryRepeatParams(),
     ) -> None:
         """Record the call."""
         self.locals(dst=dst, src=src)
-        strides = Strides((1, 1, 8, 8), astuple(repeat_params or UnaryRepeatParams()))
+        strides = Strides((1, 1, 8, 8), self.fields(repeat_params, UnaryRepeatParams))
         self.issue(mask, repeat_times, strides, dst, src)
 
 
@@ -164,12 +164,13 @@ class RoundingShiftCall(Call):
         scalar: int | Register,
         mask: Mask,
         repeat_times: int | None = None,
-        repeat_params: UnaryRepeatParams | None = None,
+        repeat_params: UnaryRepeatParams = UnaryRepeatParams(),
         round_en: bool = False,
     ) -> None:
         """Record the call."""
         self.locals(dst=dst, src=src)
-        strides = Strides((1, 1, 8, 8), astuple(repeat_params or UnaryRepeatParams()))
+        need_bool(self.asc, self.op.api, "round_en", round_en)
+        strides = Strides((1, 1, 8, 8), self.fields(repeat_params, UnaryRepeatParams))
         self.issue(mask, repeat_times, strides, dst, src, scalar=scalar, more_params=(int(round_en),))
 
 
@@ -229,11 +230,11 @@ class MixedBinaryCall(Call):
         src1: LocalTensor,
         mask: Mask,
         repeat_times: int | None = None,
-        repeat_params: BinaryRepeatParams | None = None,
+        repeat_params: BinaryRepeatParams = BinaryRepeatParams(),
     ) -> None:
         """Record the call."""
         self.locals(dst=dst, src0=src0, src1=src1)
-        strides = Strides(contiguous(dst, src0, src1), astuple(repeat_params or BinaryRepeatParams()))
+        strides = Strides(contiguous(dst, src0, src1), self.fields(repeat_params, BinaryRepeatParams))
         self.issue(mask, repeat_times, strides, dst, src0, src1, lanes=widest(dst, src0, src1))
 
 
@@ -259,11 +260,11 @@ class AxpyCall(Call):
         scalar: float | Register,
         mask: Mask,
         repeat_times: int | None = None,
-        repeat_params: UnaryRepeatParams | None = None,
+        repeat_params: UnaryRepeatParams = UnaryRepeatParams(),
     ) -> None:
         """Record the call."""
         self.locals(dst=dst, src=src)
-        strides = Strides(contiguous(dst, src), astuple(repeat_params or UnaryRepeatParams()))
+        strides = Strides(contiguous(dst, src), self.fields(repeat_params, UnaryRepeatParams))
         self.issue(mask, repeat_times, strides, dst, src, scalar=scalar, lanes=widest(dst, src))
 
 

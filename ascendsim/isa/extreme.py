@@ -11,12 +11,12 @@ from typing import cast as typing_cast
 import numpy as np
 
 from ascendsim.device import Device
-from ascendsim.dtypes import UINT16, UINT32, DType
+from ascendsim.dtypes import UINT32, DType, word_of
 from ascendsim.errors import Finding
 from ascendsim.isa import rules
-from ascendsim.isa.forms import REDUCE, Call, Form, Mask, apply_mask, declare
-from ascendsim.isa.instruction import Array, Context, Row, TensorRef, need_int, need_member
-from ascendsim.isa.reduce import REDUCE_RULES, BlockReduceCall, Present, Reducer, Reduction
+from ascendsim.isa.forms import REDUCE, Call, Form, Mask, declare
+from ascendsim.isa.instruction import Array, Context, Row, TensorRef, need_member
+from ascendsim.isa.reduce import REDUCE_RULES, BlockReduceCall, Present, Reducer, Reduction, record_reduce
 from ascendsim.memory import LocalTensor
 from ascendsim.terms import Pipe, ReduceOrder
 
@@ -50,11 +50,6 @@ def values_at(values: Array, lanes: Array) -> Array:
     return taken
 
 
-def word_of(dtype: DType) -> DType:
-    """The unsigned type as wide as a half or float: values are moved as bits, and indices stored."""
-    return UINT16 if dtype.bytes == UINT16.bytes else UINT32
-
-
 def _block_bind(kind: str) -> Callable[[Context, Row], Reducer]:
     def bind(ctx: Context, row: Row) -> Reducer:
         del ctx, row
@@ -69,6 +64,9 @@ def _block_extreme(kind: str, mnemonic: str) -> Form[BlockReduceCall]:
     op = declare(
         f"block_reduce_{kind.lower()}",
         f"""dst[8r + b] = {word} element of datablock b of repeat r, a NaN before all; half, float.
+
+        A datablock without a lane is not written. On arch 3002 and 3510 it becomes a default of which the facts at hand
+        do not say the value; there it is left as it was, too.
 
         Source: asc-devkit docs, ReduceDataBlock page.
         """,
@@ -105,12 +103,8 @@ class WholeExtremeCall(Call):
         order: ReduceOrder = ReduceOrder.ORDER_VALUE_INDEX,
     ) -> None:
         """Record the call."""
-        self.locals(dst=dst, src=src)
-        need_int(self.asc, self.op.api, "repeat_times", repeat_times)
         need_member(self.asc, self.op.api, "order", order, ReduceOrder)
-        apply_mask(self.asc, self.op.api, mask, src.dtype)
-        params = (repeat_times, src_blk_stride, dst_rep_stride, src_rep_stride, int(order))
-        self.asc.emit(self.op, dst=dst, src0=src, params=params)
+        record_reduce(self, dst, src, mask, (repeat_times, src_blk_stride, dst_rep_stride, src_rep_stride), int(order))
 
 
 def _whole_cells(row: Row) -> tuple[DType, int]:
@@ -157,6 +151,15 @@ def _result_aligned(row: Row, tensors: tuple[TensorRef, ...], device: Device, wh
     return [rules.ALIGN_REDUCE.finding(where, operand="dst", got=f"0x{address:x}", wanted=need, fill=fill)]
 
 
+def _order_known(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """The device has the order; value before index is what all have, the others are a capability of their name."""
+    del tensors
+    order = ReduceOrder(row.param("order"))
+    if order is ReduceOrder.ORDER_VALUE_INDEX:
+        return []
+    return rules.lacking(device, order.name.lower(), f"{row.op.api} with {order.name}", where)
+
+
 def _whole_extreme(kind: str, mnemonic: str) -> Form[WholeExtremeCall]:
     shape = Reduction(_whole_bind(kind), lambda dtype: dtype.per_repeat, _whole_cells)
     word = "largest" if kind == "Max" else "smallest"
@@ -176,7 +179,7 @@ def _whole_extreme(kind: str, mnemonic: str) -> Form[WholeExtremeCall]:
         family=f"WholeReduce{kind}",
         execute=shape.execute,
         touch=shape.touch,
-        checks=(*REDUCE_RULES[:3], _result_aligned, *REDUCE_RULES[3:]),
+        checks=(_order_known, *REDUCE_RULES[:3], _result_aligned, *REDUCE_RULES[3:]),
         uses_mask=True,
     )
     return typing_cast("Form[WholeExtremeCall]", Form(op, WholeExtremeCall))

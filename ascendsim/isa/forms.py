@@ -32,11 +32,14 @@ from ascendsim.isa.instruction import (
     register_instruction,
 )
 from ascendsim.isa.lanes import byte_range, element_offsets, lane_count, lane_grid, mask_bits, operand_at
+from ascendsim.isa.params import ParamsT, need_params
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import FULL_MASK, HalfOverflow, MaskMode, Pipe
 
 Mask = int | tuple[int, int] | None
 """Lanes from lane 0; or (low, high) 64-bit words; or None: the mask set before (MASK_PLACEHOLDER)."""
+MASK_WORDS = 2
+"""64-bit words of a mask."""
 
 BINARY = (
     "repeat",
@@ -153,6 +156,10 @@ class Call:
         if repeat_times is None:
             end_count(asc)
 
+    def fields(self, params: object, kind: type[ParamsT]) -> tuple[int, ...]:
+        """Return the fields of a parameter struct in their order, or refuse what is none of this kind."""
+        return astuple(need_params(self.asc, self.op.api, params, kind))
+
     def locals(self, **tensors: object) -> None:
         """Refuse operands that are not local tensors."""
         for arg, tensor in tensors.items():
@@ -196,6 +203,7 @@ def apply_mask(asc: Recorder, api: str, mask: Mask, dtype: DType) -> None:
     if mask is None:
         return
     if isinstance(mask, tuple):
+        _need_pair(asc, api, mask)
         set_mask(asc, mask[1], mask[0])
         return
     need_int(asc, api, "mask", mask)
@@ -205,6 +213,12 @@ def apply_mask(asc: Recorder, api: str, mask: Mask, dtype: DType) -> None:
     set_mask(asc, *mask_bits(max(0, min(mask, dtype.per_repeat))))
     if mask > dtype.per_repeat or mask < 0:
         asc.report(rules.RANGE_MASK, got=mask, wanted=dtype.per_repeat, api=api)
+
+
+def _need_pair(asc: Recorder, api: str, mask: tuple[object, ...]) -> None:
+    """Raise a KernelError unless a mask that is a tuple is two whole numbers."""
+    if len(mask) != MASK_WORDS or any(isinstance(word, bool) or not isinstance(word, int) for word in mask):
+        raise asc.fail(f"{api}: a mask pair must be two whole numbers (low, high), got {mask!r}")
 
 
 def declare(
@@ -384,11 +398,11 @@ class BinaryCall(Call):
         src1: LocalTensor,
         mask: Mask,
         repeat_times: int | None = None,
-        repeat_params: BinaryRepeatParams | None = None,
+        repeat_params: BinaryRepeatParams = BinaryRepeatParams(),
     ) -> None:
         """Record the call."""
         self.locals(dst=dst, src0=src0, src1=src1)
-        strides = Strides((1, 1, 1, 8, 8, 8), astuple(repeat_params or BinaryRepeatParams()))
+        strides = Strides((1, 1, 1, 8, 8, 8), self.fields(repeat_params, BinaryRepeatParams))
         self.issue(mask, repeat_times, strides, dst, src0, src1)
 
 
@@ -444,11 +458,11 @@ class ScalarCall(Call):
         scalar: float | Register,
         mask: Mask,
         repeat_times: int | None = None,
-        repeat_params: UnaryRepeatParams | None = None,
+        repeat_params: UnaryRepeatParams = UnaryRepeatParams(),
     ) -> None:
         """Record the call."""
         self.locals(dst=dst, src=src)
-        strides = Strides((1, 1, 8, 8), astuple(repeat_params or UnaryRepeatParams()))
+        strides = Strides((1, 1, 8, 8), self.fields(repeat_params, UnaryRepeatParams))
         self.issue(mask, repeat_times, strides, dst, src, scalar=scalar)
 
 

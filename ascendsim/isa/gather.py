@@ -4,7 +4,7 @@ What is read depends on data, so the bytes a row may touch are those of the whol
 towards too many. An offset outside of it is found when the program runs.
 """
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
@@ -145,13 +145,16 @@ class GatherCall(Call):
         lanes = dst.dtype.per_repeat
         if repeat_times is not None:
             need_int(self.asc, self.op.api, "repeat_times", repeat_times)
+            need_int(self.asc, self.op.api, "dst_rep_stride", dst_rep_stride)
             self._emit(dst, src, src_offset, src_base_addr, mask, (repeat_times, dst_rep_stride))
             return
         whole, tail = divmod(need_count(self.asc, self.op.api, "count", mask), lanes)
         parts = [(at * lanes, lanes, min(MAX_REPEAT_TIMES, whole - at)) for at in range(0, whole, MAX_REPEAT_TIMES)]
         if tail:
             parts.append((whole * lanes, tail, 1))
-        for at, active, repeat in parts or [(0, lanes, 0)]:
+        if not parts:
+            self.asc.report(rules.REPEAT_ZERO, got=0, wanted="at least 1", api=self.op.api, what="count")
+        for at, active, repeat in parts:
             self._emit(dst[at], src, src_offset[at], src_base_addr, active, (repeat, 8))
 
     def _emit(
@@ -227,7 +230,7 @@ class GatherbCall(Call):
         self.locals(dst=dst, src=src, offset=offset)
         need_int(self.asc, self.op.api, "repeat_times", repeat_times)
         set_mask(self.asc, FULL_MASK, FULL_MASK)
-        params = (repeat_times, *astuple(repeat_params), bytes_left(src))
+        params = (repeat_times, *self.fields(repeat_params, GatherRepeatParams), bytes_left(src))
         self.asc.emit(self.op, dst=dst, src0=src, src1=offset, params=params)
 
 

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ascendsim.device import Device
-from ascendsim.dtypes import UINT16, UINT32, DType
+from ascendsim.dtypes import UINT32, word_of
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa import rules
 from ascendsim.isa.forms import Call, Form, declare, set_mask, set_mask_mode
 from ascendsim.isa.gather import OFFSET_TYPE, WORDS, bytes_left, same_data
 from ascendsim.isa.instruction import Array, Context, Register, Row, Step, TensorRef, need_int
 from ascendsim.isa.lanes import MOST_ELEMENTS, byte_range, element_offsets
+from ascendsim.isa.params import need_bool, need_params
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import DATABLOCK_BYTES, MaskMode, Pipe, ceil_div
 
@@ -29,6 +30,7 @@ PATTERN_RANGE = Rule(
 GATHER_MASK = ("repeat", "src0_blk_stride", "src0_rep_stride", "src1_rep_stride", "pattern", "dst_bytes")
 PATTERNS = {1: (2, (0,)), 2: (2, (1,)), 3: (4, (0,)), 4: (4, (1,)), 5: (4, (2,)), 6: (4, (3,)), 7: (1, (0,))}
 """Fixed patterns: of how many neighbours which are kept."""
+KEEPS_ALL = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,6 @@ class GatherMaskParams:
     repeat_times: int = 1
     src0_rep_stride: int = 8
     src1_rep_stride: int = 8
-
-
-def _word(dtype: DType) -> DType:
-    """The unsigned type as wide: elements are moved as bits."""
-    return UINT16 if dtype.bytes == UINT16.bytes else UINT32
 
 
 class GatherMaskCall(Call):
@@ -65,13 +62,14 @@ class GatherMaskCall(Call):
         asc, api = self.asc, self.op.api
         self.locals(dst=dst, src0=src0)
         need_int(asc, api, "mask", mask)
+        need_bool(asc, api, "reduce_mode", reduce_mode)
+        p = need_params(asc, api, params, GatherMaskParams)
         bits = src1_pattern if isinstance(src1_pattern, LocalTensor) else None
         if bits is None:
             need_int(asc, api, "src1_pattern", src1_pattern)
         set_mask_mode(asc, MaskMode.COUNTER if reduce_mode else MaskMode.NORMAL)
         set_mask(asc, 0, mask)
         kept = asc.new_register(UINT32, api)
-        p = params
         asc.emit(
             self.op,
             dst=dst,
@@ -166,14 +164,16 @@ def _chooser(ctx: Context, row: Row) -> Callable[[], Array]:
 
 
 def _pattern_fits(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
-    """A fixed pattern is 1..7; bits are words as wide as the elements."""
-    del tensors, device
+    """A fixed pattern is 1..7, or 1..6 where the device has no more; bits are words as wide as the elements."""
+    del tensors
     assert row.src0 is not None
     if row.src1 is None:
+        if row.param("pattern") == KEEPS_ALL:
+            return rules.lacking(device, "gather_mask_all", f"GatherMask pattern {KEEPS_ALL}", where)
         if row.param("pattern") in PATTERNS:
             return []
         return [PATTERN_RANGE.finding(where, operand="src1_pattern", got=row.param("pattern"), wanted="1..7")]
-    wanted = _word(row.src0.dtype)
+    wanted = word_of(row.src0.dtype)
     if row.src1.dtype is wanted:
         return []
     fill = {"api": row.op.api}

@@ -440,6 +440,17 @@ def in_turn(steps: list[Step]) -> Step:
     return step
 
 
+def run_nothing(ctx: Context, row: Row) -> None:
+    """The execution of a row that touches no data: flags, barriers, masks, registers that travel with other rows."""
+    del ctx, row
+
+
+def touch_nothing(row: Row) -> tuple[tuple[str, int, int], ...]:
+    """The byte ranges of a row that touches no data."""
+    del row
+    return ()
+
+
 def need_tensor(asc: Recorder, api: str, arg: str, value: object) -> None:
     """Raise a KernelError unless `value` is a tensor."""
     if not isinstance(value, LocalTensor | GlobalTensor):

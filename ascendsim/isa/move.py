@@ -1,7 +1,7 @@
 """Moves inside UB and between GM and UB: bits only, no arithmetic. Bytes nobody wrote stay unwritten when moved."""
 
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any, overload
 
 import numpy as np
@@ -23,6 +23,7 @@ from ascendsim.isa.instruction import (
     need_tensor,
 )
 from ascendsim.isa.lanes import active_lanes, byte_range, element_offsets, lane_grid, operand_at
+from ascendsim.isa.params import need_params
 from ascendsim.memory import GlobalTensor, Lanes, LocalTensor, Tensor
 from ascendsim.terms import DATABLOCK_BYTES, FULL_MASK, Buffer, MaskMode, Pipe, align_up
 
@@ -89,7 +90,7 @@ class CopyCall(Call):
         """Record the call."""
         self.locals(dst=dst, src=src)
         need_int(self.asc, self.op.api, "repeat_times", repeat_times)  # there is no count form
-        self.issue(mask, repeat_times, Strides((), astuple(repeat_params)), dst, src)
+        self.issue(mask, repeat_times, Strides((), self.fields(repeat_params, CopyRepeatParams)), dst, src)
 
 
 def _copy_grid(row: Row, dtype: DType) -> tuple[Array, Array]:
@@ -175,6 +176,8 @@ class DuplicateCall(Call):
     ) -> None:
         """Record the call."""
         self.locals(dst=dst)
+        for arg, stride in (("dst_blk_stride", dst_blk_stride), ("dst_rep_stride", dst_rep_stride)):
+            need_int(self.asc, self.op.api, arg, stride)
         strides = Strides((1, 8), (dst_blk_stride, dst_rep_stride))
         self.issue(mask, repeat_times, strides, dst, scalar=scalar)
 
@@ -214,7 +217,7 @@ class BrcbCall(Call):
         self.locals(dst=dst, src=src)
         need_int(self.asc, self.op.api, "repeat_times", repeat_times)
         set_mask(self.asc, FULL_MASK, FULL_MASK)
-        params = (repeat_times, repeat_params.dst_blk_stride, repeat_params.dst_rep_stride)
+        params = (repeat_times, *self.fields(repeat_params, BrcbRepeatParams))
         self.asc.emit(self.op, dst=dst, src0=src, params=params)
 
 
@@ -365,8 +368,10 @@ class DataCopyCall(Call):
         if dst.dtype.name != src.dtype.name:
             asc.report(rules.DTYPE_SAME, operand="dst", got=f"dst {dst.dtype}, src {src.dtype}", api=api)
         if isinstance(count_or_params, DataCopyParams):
-            p = count_or_params
+            p = need_params(asc, api, count_or_params, DataCopyParams)
         else:
+            if is_dataclass(count_or_params):
+                raise asc.fail(f"{api}: its parameters must be a count or DataCopyParams(...), got {count_or_params!r}")
             need_int(asc, api, "count", count_or_params)
             given = count_or_params * dst.dtype.bytes
             p = DataCopyParams(1, given // DATABLOCK_BYTES)
@@ -400,9 +405,10 @@ class DataCopyPadCall(Call):
             raise asc.fail("DataCopyPad: one side must be in GM and the other in UB")
         if dst.dtype.name != src.dtype.name:
             asc.report(rules.DTYPE_SAME, operand="dst", got=f"dst {dst.dtype}, src {src.dtype}", api="DataCopyPad")
-        p = (params.block_count, params.block_len, params.src_stride, params.dst_stride)
+        p = self.fields(params, DataCopyExtParams)
+        q = need_params(asc, "DataCopyPad", pad_params, DataCopyPadExtParams)
         if isinstance(src, GlobalTensor):
-            q, value = pad_params, pad_params.padding_value
+            value = q.padding_value
             if dst.dtype.bytes == 8 and value != 0:
                 wanted = "64-bit types pad with 0"
                 asc.report(rules.RANGE_PAD, got=value, wanted=wanted, api="DataCopyPad", what="padding_value")

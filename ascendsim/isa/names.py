@@ -39,6 +39,14 @@ ASCENDC = (
 """Functions of AscendC that a vector kernel may look for (asc-devkit docs, list of APIs); some of them are modelled."""
 
 
+CALLED_HERE = {
+    "ReduceDataBlock": ("block_reduce_sum", "block_reduce_max", "block_reduce_min"),
+    "ReduceRepeat": ("whole_reduce_sum", "whole_reduce_max", "whole_reduce_min"),
+    "ReducePairElem": ("pair_reduce_sum",),
+}
+"""Newer names of AscendC for what is modelled under its older ones (asc-devkit docs, reduction pages)."""
+
+
 def _key(name: str) -> str:
     return name.replace("_", "").lower()
 
@@ -49,6 +57,12 @@ _BY_KEY = {_key(name): name for name in ASCENDC}
 def ascendc_name(name: str) -> str:
     """Return AscendC's spelling of a name in snake_case or CamelCase; "" if AscendC has none like it."""
     return _BY_KEY.get(_key(name), "")
+
+
+def called_here(api: str) -> str:
+    """Return what the calls of a renamed function of AscendC are here, "a, b or c"; "" if it has not been renamed."""
+    *others, last = CALLED_HERE.get(api, ("",))
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:

@@ -1,7 +1,8 @@
 """Reductions inside a repeat, and the sums. The order of additions is the documented one: adjacent pairs, as a tree.
 
 A masked lane takes no part ("absent"); the documents leave open whether it counts as +0, which shows only when the sum
-is -0. A result all of whose lanes are masked is not written on arch 2201.
+is -0. A result all of whose lanes are masked is not written; BlockReduceSum and PairReduceSum write 0 there on devices
+with `reduce_fills_masked`, also where counter mode ends inside a repeat.
 """
 
 from collections.abc import Callable
@@ -14,9 +15,12 @@ from ascendsim.dtypes import FLOAT, HALF, DType, saturate
 from ascendsim.isa import rules
 from ascendsim.isa.forms import REDUCE, Call, Form, Mask, apply_mask, declare, meet
 from ascendsim.isa.instruction import Array, Context, Instruction, Row, Step, in_turn, need_int
-from ascendsim.isa.lanes import byte_range, element_offsets, lane_grid, operand_at
+from ascendsim.isa.lanes import byte_range, element_offsets, lane_grid, operand_at, repeats_of
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import Pipe
+
+FILLING = (*REDUCE, "fills_masked")
+"""Parameters of a reduction that may write results of which it has seen no lane."""
 
 Adder = Callable[[Array, Array], Array]
 Present = Array | None
@@ -60,7 +64,8 @@ class BlockReduceCall(Call):
         src_rep_stride: int,
     ) -> None:
         """Record the call."""
-        record_reduce(self, dst, src, mask, (repeat_times, src_blk_stride, dst_rep_stride, src_rep_stride))
+        more = (int(self.asc.device.has("reduce_fills_masked")),) if self.op.params == FILLING else ()
+        record_reduce(self, dst, src, mask, (repeat_times, src_blk_stride, dst_rep_stride, src_rep_stride), *more)
 
 
 class WholeReduceCall(Call):
@@ -80,12 +85,15 @@ class WholeReduceCall(Call):
         record_reduce(self, dst, src, mask, (repeat_times, src_blk_stride, dst_rep_stride, src_rep_stride))
 
 
-def record_reduce(call: Call, dst: LocalTensor, src: LocalTensor, mask: Mask, params: tuple[int, ...]) -> None:
-    """Record the mask set-up and the reduction."""
+def record_reduce(
+    call: Call, dst: LocalTensor, src: LocalTensor, mask: Mask, params: tuple[int, ...], *more: int
+) -> None:
+    """Record the mask set-up and the reduction; `more` are parameters behind those that all reductions have."""
     call.locals(dst=dst, src=src)
-    need_int(call.asc, call.op.api, "repeat_times", params[0])
+    for name, value in zip(("repeat_times", "src_blk_stride", "dst_rep_stride", "src_rep_stride"), params, strict=True):
+        need_int(call.asc, call.op.api, name, value)
     apply_mask(call.asc, call.op.api, mask, src.dtype)
-    call.asc.emit(call.op, dst=dst, src0=src, params=params)
+    call.asc.emit(call.op, dst=dst, src0=src, params=(*params, *more))
 
 
 def same_cell(row: Row) -> tuple[DType, int]:
@@ -116,7 +124,8 @@ class Reduction:
         repeats, lanes = lane_grid(row, dtype.per_repeat)
         per_repeat = dtype.per_repeat // self.group(dtype)
         cell, cells = self.cells(row)
-        results = _result_at(row, repeats * per_repeat + lanes // self.group(dtype), per_repeat) * cells
+        numbers = _written(row, _running(row, dtype), repeats * per_repeat + lanes // self.group(dtype), per_repeat)
+        results = _result_at(row, numbers, per_repeat) * cells
         first, end = (int(results.min()), int(results.max()) + cells) if results.size else (0, 0)
         read = operand_at(
             row, dtype.per_repeat, row.param("src0_blk_stride"), row.param("src0_rep_stride"), dtype.bytes
@@ -128,21 +137,26 @@ class Reduction:
         dst, src = row.dst, row.src0
         assert dst is not None
         assert src is not None
-        repeats, lanes = lane_grid(row, src.dtype.per_repeat)
+        running = _running(row, src.dtype)
         (_, *written), (_, *read) = self.touch(row)
         if not meet(ctx, dst, (written[0], written[1]), src, (read[0], read[1])):
-            return self._reduce(ctx, row, repeats, lanes)
-        return in_turn([self._reduce(ctx, row, repeats[repeats == r], lanes[repeats == r]) for r in np.unique(repeats)])
+            return self._reduce(ctx, row, running)
+        return in_turn([self._reduce(ctx, row, running[r : r + 1]) for r in running])
 
-    def _reduce(self, ctx: Context, row: Row, repeats: Array, lanes: Array) -> Step:
-        """Read these lanes, reduce each group, write the results of groups that have a lane."""
+    def _reduce(self, ctx: Context, row: Row, running: Array) -> Step:
+        """Read the lanes of these repeats, reduce each group, write the results of groups that have a lane, or all."""
         dst, src = row.dst, row.src0
         assert dst is not None
         assert src is not None
         dtype = src.dtype
         group = self.group(dtype)
         per_repeat = dtype.per_repeat // group
-        results, which = np.unique(repeats * per_repeat + lanes // group, return_inverse=True)
+        repeats, lanes = lane_grid(row, dtype.per_repeat)
+        here = np.isin(repeats, running)
+        repeats, lanes = repeats[here], lanes[here]
+        numbers = repeats * per_repeat + lanes // group
+        results = _written(row, running, numbers, per_repeat)
+        which = np.searchsorted(results, numbers)
         strides = row.param("src0_blk_stride"), row.param("src0_rep_stride")
         read = ctx.reader(src, Lanes.at(element_offsets(repeats, lanes, *strides, dtype.bytes)))
         cell, cells = self.cells(row)
@@ -186,6 +200,18 @@ def _arranged(at: tuple[Array, Array], shape: tuple[int, int]) -> tuple[Callable
     return arrange, present
 
 
+def _running(row: Row, dtype: DType) -> Array:
+    """Numbers of the repeats that run."""
+    return np.arange(repeats_of(row, dtype.per_repeat))
+
+
+def _written(row: Row, running: Array, numbers: Array, per_repeat: int) -> Array:
+    """Numbers of the results that are written, in order: those that have a lane (`numbers`), or all that run."""
+    if row.op.params == FILLING and row.param("fills_masked"):
+        return (running[:, None] * per_repeat + np.arange(per_repeat)).reshape(-1)
+    return np.unique(numbers)
+
+
 def _result_at(row: Row, results: Array, per_repeat: int) -> Array:
     """Element offset of each result number."""
     offsets: Array = results // per_repeat * (row.param("dst_rep_stride") * per_repeat) + results % per_repeat
@@ -204,7 +230,15 @@ REDUCE_RULES = (
 
 
 def sum_of(  # noqa: D417 - the others are those of `declare`
-    body: Body, group: Callable[[DType], int], dst_elements: int, *, name: str, api: str, mnemonic: str, family: str
+    body: Body,
+    group: Callable[[DType], int],
+    dst_elements: int,
+    params: tuple[str, ...] = REDUCE,
+    *,
+    name: str,
+    api: str,
+    mnemonic: str,
+    family: str,
 ) -> Instruction:
     """Declare a sum of groups.
 
@@ -212,6 +246,7 @@ def sum_of(  # noqa: D417 - the others are those of `declare`
         body: sums the last axis of [n, group], given which lanes are present.
         group: lanes of a group.
         dst_elements: elements to which dst is aligned.
+        params: REDUCE, or FILLING.
     """
     shape = Reduction(_with_adder(body), group)
     return declare(
@@ -220,7 +255,7 @@ def sum_of(  # noqa: D417 - the others are those of `declare`
         api=api,
         mnemonic=mnemonic,
         pipe=Pipe.V,
-        params=REDUCE,
+        params=params,
         cost="vector",
         family=family,
         execute=shape.execute,
@@ -231,12 +266,17 @@ def sum_of(  # noqa: D417 - the others are those of `declare`
 
 
 def _reduction(
-    api: str, mnemonic: str, group: Callable[[DType], int], dst_elements: int, call: type[Call]
+    api: str,
+    mnemonic: str,
+    group: Callable[[DType], int],
+    dst_elements: int,
+    call: type[Call],
+    params: tuple[str, ...] = REDUCE,
 ) -> Callable[[Body], Form[Call]]:
     """Declare a reduction; the decorated function sums the last axis of [n, group], given which lanes are present."""
 
     def make(body: Body) -> Form[Call]:
-        op = sum_of(body, group, dst_elements, name=body.__name__, api=api, mnemonic=mnemonic, family=api)
+        op = sum_of(body, group, dst_elements, params, name=body.__name__, api=api, mnemonic=mnemonic, family=api)
         return Form(op, call)
 
     return make
@@ -247,6 +287,14 @@ def block_reduction(api: str, mnemonic: str, group: Callable[[DType], int]) -> C
     return typing_cast("Callable[[Body], Form[BlockReduceCall]]", _reduction(api, mnemonic, group, 8, BlockReduceCall))
 
 
+def filling_reduction(
+    api: str, mnemonic: str, group: Callable[[DType], int]
+) -> Callable[[Body], Form[BlockReduceCall]]:
+    """As block_reduction; results without a lane are 0 on devices with `reduce_fills_masked`."""
+    made = _reduction(api, mnemonic, group, 8, BlockReduceCall, FILLING)
+    return typing_cast("Callable[[Body], Form[BlockReduceCall]]", made)
+
+
 def whole_reduction(api: str, mnemonic: str, group: Callable[[DType], int]) -> Callable[[Body], Form[WholeReduceCall]]:
     """Declare a reduction with AscendC's argument order (mask before repeat); dst is aligned to 1 element."""
     return typing_cast("Callable[[Body], Form[WholeReduceCall]]", _reduction(api, mnemonic, group, 1, WholeReduceCall))
@@ -255,10 +303,12 @@ def whole_reduction(api: str, mnemonic: str, group: Callable[[DType], int]) -> C
 class ReduceInstructions:
     """BlockReduceSum (ReduceDataBlock), WholeReduceSum (ReduceRepeat), PairReduceSum (ReducePairElem)."""
 
-    @block_reduction("BlockReduceSum", "vcgadd", lambda dtype: dtype.per_datablock)
+    @filling_reduction("BlockReduceSum", "vcgadd", lambda dtype: dtype.per_datablock)
     @staticmethod
     def block_reduce_sum(values: Array, present: Present, add: Adder) -> Array:
         """dst[8r + b] = sum of datablock b of repeat r, as an adjacent-pair tree; half, float.
+
+        A datablock without a lane is left out, or gives 0 on devices with `reduce_fills_masked` (arch 3002 and 3510).
 
         Source: asc-devkit docs, ReduceDataBlock page.
         """
@@ -273,10 +323,12 @@ class ReduceInstructions:
         """
         return adjacent_pair_tree(values, present, add)
 
-    @block_reduction("PairReduceSum", "vcpadd", lambda _dtype: 2)
+    @filling_reduction("PairReduceSum", "vcpadd", lambda _dtype: 2)
     @staticmethod
     def pair_reduce_sum(values: Array, present: Present, add: Adder) -> Array:
         """dst[i] = src[2i] + src[2i + 1] within each repeat; half, float.
+
+        A pair without a lane is left out, or gives 0 on devices with `reduce_fills_masked` (arch 3002 and 3510).
 
         Source: asc-devkit docs, ReducePairElem page.
         """

@@ -7,7 +7,7 @@ conditions follow the catalogue in docs/provenance.md; a rule names its public s
 from collections.abc import Iterable
 
 from ascendsim.device import Device
-from ascendsim.dtypes import BFLOAT16, DType, unpack
+from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, DType, unpack
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa.instruction import Check, Operand, Row, TensorRef
 from ascendsim.terms import DATABLOCK_BYTES, MAX_REPEAT_TIMES, Buffer, MaskMode
@@ -51,14 +51,20 @@ OOB_LOCAL_BEFORE = Rule(
 DTYPE_OP = Rule(
     "E-DTYPE-OP",
     "{api} does not support {got} for {operand}; it takes {wanted}",
-    "cast to float or half first",
+    "use one of the types named; reinterpret_cast if the bits are meant",
     "asc-devkit docs, the instruction's own page",
 )
 DTYPE_BF16 = Rule(
     "E-DTYPE-BF16",
-    "{api} {operand}: arch 2201 has no bfloat16_t arithmetic",
+    "{api} {operand}: arch {arch} has no bfloat16_t arithmetic",
     "cast to float, compute, cast back",
     "asc-devkit docs, precision guide",
+)
+BF16_NOT_MODELLED = Rule(
+    "E-DTYPE-BF16",
+    "{api} {operand}: the bfloat16_t arithmetic of arch {arch} is not modelled",
+    "cast to float, compute, cast back; see docs/limits.md",
+    "asc-devkit docs, the instruction's own page",
 )
 DTYPE_PAIR = Rule(
     "E-DTYPE-OP",
@@ -151,7 +157,7 @@ ALIGN_COUNT = Rule(
 CAST_PAIR = Rule(
     "E-CAST-PAIR",
     "Cast: no conversion {got} on this device",
-    "go through float",
+    "go through another type",
     "asc-devkit docs, Cast page",
 )
 CAST_ROUND = Rule(
@@ -188,17 +194,39 @@ def tensor_of(operand: Operand, tensors: tuple[TensorRef, ...]) -> TensorRef:
     return tensors[operand.tensor]
 
 
+def reach_into_reserved(device: Device, used_bytes: int, start: int, end: int) -> tuple[str, str] | None:
+    """Return the last UB address of start..end and the reserved offset, if they meet what the library uses there.
+
+    Args:
+        device: whose reserved offset counts.
+        used_bytes: how much the library uses from there on.
+        start: first UB address of an operand.
+        end: the address behind its last.
+    """
+    first = device.ub.reserved_offset_bytes.value
+    return (f"0x{end - 1:x}", f"0x{first:x}") if start < first + used_bytes and first < end else None
+
+
+def why_lacking(device: Device, capability: str) -> str:
+    """Return what the device file says of a capability that the device does not have."""
+    known = device.capabilities.get(capability)
+    return "not in its device file" if known is None else known.source
+
+
+def lacking(device: Device, capability: str, api: str, where: str) -> list[Finding]:
+    """Return the finding that a device does not have what `api` names, if it does not."""
+    if device.has(capability):
+        return []
+    fill = {"api": api, "arch": device.npu_arch, "why": why_lacking(device, capability)}
+    return [API_PRODUCT.finding(where, got=device.name, wanted=capability, fill=fill)]
+
+
 def on_devices_with(capability: str) -> Check:
     """The device has the instruction."""
 
     def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
         del tensors
-        if device.has(capability):
-            return []
-        known = device.capabilities.get(capability)
-        why = "not in its device file" if known is None else known.source
-        fill = {"api": row.op.api, "arch": device.npu_arch, "why": why}
-        return [API_PRODUCT.finding(where, got=device.name, wanted=capability, fill=fill)]
+        return lacking(device, capability, row.op.api, where)
 
     return check
 
@@ -302,19 +330,35 @@ def in_bounds(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: s
     return found
 
 
+def _narrow(device: Device, where: str, role: str, api: str, wanted: str) -> Finding:
+    """An operand of bfloat16_t where the instruction takes none."""
+    rule = BF16_NOT_MODELLED if device.has("bfloat16_arithmetic") else DTYPE_BF16
+    return rule.finding(where, operand=role, got=BFLOAT16, wanted=wanted, fill={"api": api, "arch": device.npu_arch})
+
+
+def _dtype_hint(allowed: tuple[DType, ...]) -> str:
+    """How to mend a type: by a cast where the instruction computes with floats, else as the rule says (bits)."""
+    floats = [str(d) for d in (FLOAT, HALF) if d in allowed]
+    has_bits = any(d.numpy.kind == "u" for d in allowed)
+    return "" if has_bits or not floats else f"cast to {' or '.join(floats)} first"
+
+
 def dtypes(allowed: Iterable[DType], *roles: str) -> Check:
     """Operands in these roles have one of these dtypes."""
     names = tuple(allowed)
 
     def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
-        del tensors, device
-        found = []
+        del tensors
+        found, api = [], row.op.api
+        wanted, hint = ", ".join(str(d) for d in names), _dtype_hint(names)
         for role, operand in row.operands:
             if role not in roles or operand.dtype in names:
                 continue
-            rule = DTYPE_BF16 if operand.dtype is BFLOAT16 else DTYPE_OP
-            wanted = ", ".join(str(d) for d in names)
-            found.append(rule.finding(where, operand=role, got=operand.dtype, wanted=wanted, fill={"api": row.op.api}))
+            if operand.dtype is BFLOAT16:
+                found.append(_narrow(device, where, role, api, wanted))
+                continue
+            got = operand.dtype
+            found.append(DTYPE_OP.finding(where, operand=role, got=got, wanted=wanted, hint=hint, fill={"api": api}))
         return found
 
     return check
@@ -334,11 +378,11 @@ def dtype_pairs(pairs: tuple[tuple[DType, DType], ...]) -> Check:
     """Types of dst and of the sources, which have one type, are one of these pairs."""
 
     def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
-        del tensors, device
+        del tensors
         kinds = [o.dtype for _, o in row.operands]
         narrow = [role for role, o in row.operands if o.dtype is BFLOAT16]
         if narrow:
-            return [DTYPE_BF16.finding(where, operand=role, got=BFLOAT16, fill={"api": row.op.api}) for role in narrow]
+            return [_narrow(device, where, role, row.op.api, "") for role in narrow]
         if any(kinds == [dst, *[src] * (len(kinds) - 1)] for dst, src in pairs):
             return []
         got = f"{', '.join(map(str, kinds[1:]))} -> {kinds[0]}"

@@ -1,20 +1,12 @@
 """The scalar unit: mask set-up and reading one element into a register."""
 
+from typing import cast
+
 from ascendsim.isa import rules
 from ascendsim.isa.forms import MASK_OPS, Call, Form, declare, set_mask, set_mask_mode
-from ascendsim.isa.instruction import Context, Register, Row, Step, need_int
+from ascendsim.isa.instruction import Context, Recorder, Register, Row, Step, need_int, run_nothing, touch_nothing
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import FULL_MASK, MaskMode, Pipe
-
-
-def _nothing(ctx: Context, row: Row) -> None:
-    """Mask rows change recording state only; every vector row carries the mask it saw."""
-    del ctx, row
-
-
-def _touch_nothing(row: Row) -> tuple[tuple[str, int, int], ...]:
-    del row
-    return ()
 
 
 def _touch_element(row: Row) -> tuple[tuple[str, int, int], ...]:
@@ -38,8 +30,8 @@ def _mask_op(name: str, mnemonic: str, doc: str) -> None:
         params=(),
         cost="scalar",
         family="mask",
-        execute=_nothing,
-        touch=_touch_nothing,
+        execute=run_nothing,
+        touch=touch_nothing,
         checks=(),
         uses_mask=False,
     )
@@ -96,7 +88,10 @@ class ScalarInstructions:
 
     def set_vector_mask(self, mask_high: int, mask_low: int) -> None:
         """Set the mask register's two 64-bit words."""
-        set_mask(self, mask_high, mask_low)  # type: ignore[arg-type]
+        asc = cast("Recorder", self)
+        for arg, word in (("mask_high", mask_high), ("mask_low", mask_low)):
+            need_int(asc, "SetVectorMask", arg, word)
+        set_mask(asc, mask_high, mask_low)
 
     def reset_mask(self) -> None:
         """Set every bit of the mask register."""

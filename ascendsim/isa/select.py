@@ -40,6 +40,7 @@ from ascendsim.isa.instruction import (
     need_member,
 )
 from ascendsim.isa.lanes import byte_range, element_offsets, lane_grid, repeats_of
+from ascendsim.isa.params import need_params
 from ascendsim.isa.sync import BarrierCall, SyncInstructions
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import MaskMode, Pipe, SelMode, ceil_div
@@ -121,7 +122,6 @@ def _mask_type(role: str) -> Callable[..., list[Finding]]:
 
 def _reserved_free(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """No operand lies where modes 1 and 2 keep the mask's address or the scalar."""
-    first = device.ub.reserved_offset_bytes.value
     if "sel_mode" in row.op.params and row.param("sel_mode") == SelMode.VSEL_CMPMASK_SPR:
         return []
     found = []
@@ -129,10 +129,10 @@ def _reserved_free(row: Row, tensors: tuple[TensorRef, ...], device: Device, whe
     for role, start, end in row.op.touch(row):
         tensor = rules.tensor_of(operands[role], tensors)
         at = tensor.address_bytes + operands[role].offset_bytes
-        if at + start < first + RESERVED_BYTES and first < at + end:
+        reach = rules.reach_into_reserved(device, RESERVED_BYTES, at + start, at + end)
+        if reach is not None:
             fill = {"api": "Select", "tensor": tensor.name}
-            got = f"0x{at + end - 1:x}"
-            found.append(rules.RESERVED_UB.finding(where, operand=role, got=got, wanted=f"0x{first:x}", fill=fill))
+            found.append(rules.RESERVED_UB.finding(where, operand=role, got=reach[0], wanted=reach[1], fill=fill))
     return found
 
 
@@ -278,7 +278,7 @@ class SelectCall(Call):
         sel_mode: SelMode,
         mask: Mask,
         repeat_times: int | None = None,
-        repeat_params: BinaryRepeatParams | None = None,
+        repeat_params: BinaryRepeatParams = BinaryRepeatParams(),
     ) -> None:
         """Record the call."""
         asc, api = self.asc, self.op.api
@@ -288,7 +288,7 @@ class SelectCall(Call):
         if is_scalar == isinstance(src1, LocalTensor):
             wanted = "a number or a Register" if is_scalar else "a LocalTensor"
             raise asc.fail(f"{api}: src1 must be {wanted} in {sel_mode.name}, got {type(src1).__name__}")
-        p = repeat_params or BinaryRepeatParams()
+        p = need_params(asc, api, repeat_params, BinaryRepeatParams)
         lanes = dst.dtype.per_repeat
         need_count(
             asc,

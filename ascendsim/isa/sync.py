@@ -2,7 +2,7 @@
 
 from ascendsim.errors import Rule
 from ascendsim.isa.forms import Call, Form, declare
-from ascendsim.isa.instruction import Context, Reason, Row, need_int
+from ascendsim.isa.instruction import Reason, need_int, run_nothing, touch_nothing
 from ascendsim.terms import HardEvent, Pipe
 
 SYNC_ID = Rule(
@@ -19,16 +19,6 @@ SYNC_BARRIER_S = Rule(
 )
 
 FLAG = ("event", "event_id")
-
-
-def _nothing(ctx: Context, row: Row) -> None:
-    """Flags and barriers order rows; `execute` and the engines act on them, they touch no data."""
-    del ctx, row
-
-
-def _touch_nothing(row: Row) -> tuple[tuple[str, int, int], ...]:
-    del row
-    return ()
 
 
 class FlagCall(Call):
@@ -71,8 +61,8 @@ class SyncInstructions:
             params=FLAG,
             cost="set_flag",
             family="set_flag",
-            execute=_nothing,
-            touch=_touch_nothing,
+            execute=run_nothing,
+            touch=touch_nothing,
             checks=(),
             uses_mask=False,
         ),
@@ -91,8 +81,8 @@ class SyncInstructions:
             params=FLAG,
             cost="wait_flag",
             family="wait_flag",
-            execute=_nothing,
-            touch=_touch_nothing,
+            execute=run_nothing,
+            touch=touch_nothing,
             checks=(),
             uses_mask=False,
         ),
@@ -111,8 +101,8 @@ class SyncInstructions:
             params=("barrier_pipe",),
             cost="barrier",
             family="barrier",
-            execute=_nothing,
-            touch=_touch_nothing,
+            execute=run_nothing,
+            touch=touch_nothing,
             checks=(),
             uses_mask=False,
         ),

@@ -12,13 +12,14 @@ from typing import overload
 import numpy as np
 
 from ascendsim.device import Device
-from ascendsim.dtypes import FLOAT, HALF, DType
+from ascendsim.dtypes import FLOAT, HALF, DType, word_of
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa import rules
-from ascendsim.isa.extreme import BEST, values_at, word_of
+from ascendsim.isa.extreme import BEST, values_at
 from ascendsim.isa.forms import Form, Mask, apply_mask, begin_count, declare, end_count
 from ascendsim.isa.instruction import Array, Context, Instruction, Row, Step, TensorRef, need_count, need_int
 from ascendsim.isa.lanes import element_offsets, lane_grid
+from ascendsim.isa.params import need_bool
 from ascendsim.isa.tensor_reduce import WorkCall, hand_over
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import HardEvent, MaskMode, Pipe, align_up, ceil_div
@@ -87,6 +88,7 @@ class ReduceExtremeCall(WorkCall):
         """Record the call."""
         asc, api, lanes = self.asc, self.op.api, src.dtype.per_repeat
         self.operands(dst, src, shared_tmp_buffer)
+        need_bool(asc, api, "cal_index", cal_index)
         is_count = repeat_times is None
         if repeat_times is None:
             repeat_times, whole = 1, need_count(asc, api, "count", mask) // lanes

@@ -108,12 +108,14 @@ def _touch_lanes(row: Row) -> tuple[tuple[str, int, int], ...]:
     return (("src0", *byte_range(at, d.bytes)),)
 
 
-def _run_accumulate(ctx: Context, row: Row) -> Step:
-    """Each repeat as an adjacent-pair tree, then one repeat's sum after the other."""
+def _run_accumulate(ctx: Context, row: Row) -> Step | None:
+    """Each repeat as an adjacent-pair tree, then one repeat's sum after the other; no lanes, no sum."""
     src = row.src0
     assert src is not None
     lanes = src.dtype.per_repeat
     repeats, lane = lane_grid(row, lanes)
+    if not lane.size:
+        return None
     strides = row.param("src0_blk_stride"), row.param("src0_rep_stride")
     read = ctx.reader(src, Lanes.at(element_offsets(repeats, lane, *strides, src.dtype.bytes)))
     keep = ctx.register(row)

@@ -15,12 +15,13 @@ from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT8, INT16, INT32, UINT8, U
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa import rules
 from ascendsim.isa.forms import Call, Form, declare
-from ascendsim.isa.instruction import Array, Context, Row, Step, TensorRef, need_int, need_local
+from ascendsim.isa.instruction import Array, Context, Row, Step, TensorRef, need_local, run_nothing, touch_nothing
 from ascendsim.isa.move import move
+from ascendsim.isa.params import need_params
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import DATABLOCK_BYTES, Pipe
 
-TRANSPOSED = (INT8, UINT8, HALF, BFLOAT16, INT16, UINT16, FLOAT, INT32, UINT32)
+TRANSPOSED_TYPES = (INT8, UINT8, HALF, BFLOAT16, INT16, UINT16, FLOAT, INT32, UINT32)
 LIST_LENGTH = 16
 """Addresses of a list."""
 VA_ADDRESSES = 8
@@ -83,7 +84,7 @@ class TransDataTo5HDCall(Call):
         """Record the call: the VA registers, then the instruction."""
         asc, api = self.asc, self.op.api
         dst, src = (self._spacing(n, t) for n, t in (("dst_list", dst_list), ("src_list", src_list)))
-        need_int(asc, api, "repeat_times", params.repeat_times)
+        need_params(asc, api, params, TransDataTo5HDParams)
         for register, (tensors, spacing) in enumerate(((dst_list, dst), (dst_list, dst), (src_list, src),
                                                        (src_list, src))):  # fmt: skip
             first = tensors[register % 2 * VA_ADDRESSES]
@@ -204,16 +205,6 @@ def _scatter_rules(row: Row, tensors: tuple[TensorRef, ...], device: Device, whe
     return found
 
 
-def _nothing(ctx: Context, row: Row) -> None:
-    """The instruction's own row carries the addresses; filling a register touches no data."""
-    del ctx, row
-
-
-def _touch_nothing(row: Row) -> tuple[tuple[str, int, int], ...]:
-    del row
-    return ()
-
-
 SET_VA_REG = declare(
     "set_va_reg_sb",
     """Put eight addresses of a TransDataTo5HD list into a VA register, on the scalar unit.
@@ -226,8 +217,8 @@ SET_VA_REG = declare(
     params=("register", "pair", "step"),
     cost="scalar",
     family="mask",
-    execute=_nothing,
-    touch=_touch_nothing,
+    execute=run_nothing,
+    touch=touch_nothing,
     checks=(_list_aligned,),
     uses_mask=False,
 )
@@ -255,7 +246,7 @@ class TransposeInstructions:
             execute=_run,
             touch=_touch,
             checks=(
-                rules.dtypes(TRANSPOSED, "dst", "src0"),
+                rules.dtypes(TRANSPOSED_TYPES, "dst", "src0"),
                 rules.same_dtype,
                 rules.repeat_range,
                 rules.strides(65535, 65535),

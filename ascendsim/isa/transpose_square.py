@@ -17,8 +17,8 @@ TRANSPOSE_OVERLAP = Rule(
     "separate buffers",
     "asc-devkit docs, general constraints",
 )
-TRANSPOSED = 16
-"""Rows and columns of Transpose."""
+SIDE = 16
+"""Rows and columns of a Transpose."""
 
 
 class TransposeCall(Call):
@@ -32,7 +32,7 @@ class TransposeCall(Call):
 
 def _touch_transpose(row: Row) -> tuple[tuple[str, int, int], ...]:
     assert row.dst is not None
-    length = TRANSPOSED * TRANSPOSED * row.dst.dtype.bytes
+    length = SIDE * SIDE * row.dst.dtype.bytes
     return (("dst", 0, length), ("src0", 0, length))
 
 
@@ -41,7 +41,7 @@ def _run_transpose(ctx: Context, row: Row) -> Step:
     assert row.dst is not None
     assert row.src0 is not None
     width = row.dst.dtype.bytes
-    turned = np.arange(TRANSPOSED * TRANSPOSED).reshape(TRANSPOSED, TRANSPOSED).T.reshape(-1)
+    turned = np.arange(SIDE * SIDE).reshape(SIDE, SIDE).T.reshape(-1)
     size = turned.size
     return ctx.mover(row.dst, Lanes.run(size).of_bytes(width), row.src0, Lanes.at(turned).of_bytes(width))
 

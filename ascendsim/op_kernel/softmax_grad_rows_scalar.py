@@ -50,13 +50,13 @@ def broadcast_rows(asc: AiCore, dst: LocalTensor, src: LocalTensor, tiling: Soft
     _spread(asc, dst, src, (tiling.reduce_m, tiling.src_k), tiling.reduce_k)
 
 
-def _spread(asc: AiCore, dst: LocalTensor, src: LocalTensor, shape: tuple[int, int], src_k: int) -> None:
-    """dst[m, 0:k] = src[m * src_k]: groups of eight rows, in each 64 columns of all its rows, then the next 64."""
+def _spread(asc: AiCore, dst: LocalTensor, src: LocalTensor, shape: tuple[int, int], sums_stride: int) -> None:
+    """dst[m, 0:k] = src[m * sums_stride]: groups of eight rows, in each 64 columns of all rows, then the next 64."""
     rows, k = shape
     wait_for_scalar(asc)
     for first in range(0, rows, ROW_GROUP):
         group = range(first, min(first + ROW_GROUP, rows))
-        values = [asc.get_value(src[m * src_k]) for m in group]
+        values = [asc.get_value(src[m * sums_stride]) for m in group]
         for column in range(0, k, LANES):
             for m, value in zip(group, values, strict=True):
                 asc.duplicate(dst[column + m * k], value, min(LANES, k - column), 1, 1, E)

@@ -237,7 +237,7 @@ case(
 case(
     rules.REPEAT_ZERO,
     lambda asc, *_: asc.compare(U, F, G, CmpMode.EQ, 0),
-    "Compare does nothing: its repeat is 0",
+    "Compare does nothing: its count is 0",
     kept=lambda asc, *_: asc.compare(U, F, G, CmpMode.EQ, 64),
 )
 case(

@@ -6,6 +6,7 @@ A case is (rule, kernel that breaks it, its messages, kernels that just keep it)
 from dataclasses import dataclass, replace
 
 import cases_arithmetic
+import cases_devices
 import cases_select
 import examples_transpose
 import pytest
@@ -95,7 +96,7 @@ case(
 )
 
 
-for more in (cases_arithmetic,):
+for more in (cases_arithmetic, cases_devices):
     CASES.extend(Case(*each) for each in more.CASES)
 
 

@@ -331,6 +331,9 @@ def test_an_exception_inside_a_tile_names_its_line():
 
 
 NOT_THERE = {
+    "reduce_data_block": "ReduceDataBlock is called block_reduce_sum, block_reduce_max or block_reduce_min here",
+    "ReduceRepeat": "ReduceRepeat is called whole_reduce_sum, whole_reduce_max or whole_reduce_min here",
+    "reduce_pair_elem": "ReducePairElem is called pair_reduce_sum here",
     "sort32": "Sort32 is not modelled; see docs/adding-an-instruction.md",
     "MrgSort": "MrgSort is not modelled; see docs/adding-an-instruction.md",
     "set_cmp_mask": "SetCmpMask is not modelled; see docs/adding-an-instruction.md",
