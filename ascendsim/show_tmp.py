@@ -22,7 +22,8 @@ def tmp_size(answer: TmpSize) -> RenderableType:
     if answer.limits:
         parts += [Text(_beside(answer)), _limits(answer)]
     if answer.largest_tile_m is not None and "fits" not in answer.choices:
-        most = f"At most {answer.largest_tile_m} rows" if answer.largest_tile_m else "Not one row"
+        rows = answer.largest_tile_m
+        most = f"At most {rows} row{'s' * (rows > 1)}" if rows else "Not one row"
         parts.append(Text(f"{most} can be in UB together with the minimum temp."))
     return Group(*parts, *map(finding_text, answer.findings))
 

@@ -130,6 +130,8 @@ def _end(answer: TmpSize) -> tuple[int, str]:
     assert answer.device is not None
     low, high = answer.min_bytes, max(answer.min_bytes, answer.max_bytes)
     left, safe = answer.left_bytes, answer.device.ub.safe_bytes.value
+    if answer.max_bytes <= low:
+        return low, f"only the minimum, {low} B: the maximum is not above it"
     if left is not None and left >= low:
         if high <= left:
             return high, f"up to the maximum, {high} B"

@@ -95,6 +95,12 @@ def test_it_ends_where_the_plan_does():
     assert found.points[-1].choice.tmp_bytes == 16 * 832
 
 
+def test_a_maximum_below_the_minimum_leaves_one_point():
+    found = tmp_curve(tmp_size("softmaxgrad", (1, 8), "float", "Ascend950PR_9589"))
+    assert [p.choice.tmp_bytes for p in found.points] == [512]
+    assert found.note == "only the minimum, 512 B: the maximum is not above it"
+
+
 def test_progress_is_told():
     told = []
     tmp_curve(tmp_size("softmaxgrad", (16, 64), "float"), lambda stage, done, total: told.append((stage, done, total)))
