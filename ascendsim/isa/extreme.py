@@ -65,8 +65,8 @@ def _block_extreme(kind: str, mnemonic: str) -> Form[BlockReduceCall]:
         f"block_reduce_{kind.lower()}",
         f"""dst[8r + b] = {word} element of datablock b of repeat r, a NaN before all; half, float.
 
-        A datablock without a lane is not written. On arch 3002 and 3510 it becomes a default of which the facts at hand
-        do not say the value; there it is left as it was, too.
+        A datablock without a lane leaves its result as it was. Devices with `reduce_fills_masked` (arch 3002 and 3510)
+        write a default there, whose value is not known here; theirs is left, too.
 
         Source: asc-devkit docs, ReduceDataBlock page.
         """,
