@@ -108,7 +108,7 @@ def _whole_input_floats(call: Call, per_row: int, row: RowCost) -> int:
 
 
 def _min_floats(call: Call, is_basic_block: bool, is_flash_output_brc: bool) -> int:
-    """Return the floats of the least temp: a group of rows for basic blocks or broadcast output, else one row."""
+    """Return the floats of the least temp: one row, a group for basic blocks or with is_flash_output_brc."""
     rows_of_group = min(DATABLOCK_BYTES // call.data_type_size, call.m)
     if not (is_basic_block and call.k % LANES == 0):
         row = call.floats(_plain_row(call.data_type_size))
@@ -157,7 +157,7 @@ def cann_outcome_soft_max_flash_v2_tmp_size(
         is_update: the call updates the max and sum of an earlier one.
         npu_arch: 2201, 3510, ...; a number without a rule of its own takes the common one.
         is_basic_block: the kernel's basic-block form.
-        is_flash_output_brc: the output is broadcast; only the minimum looks at it.
+        is_flash_output_brc: row results are not broadcast, they are [m, 1]; only the minimum looks at it.
 
     Source: asc-devkit 9.1.0, softmax tiling (host).
     """
@@ -193,7 +193,7 @@ def cann_outcome_soft_max_flash_v2_tiling(
         data_type_size2: bytes of an element of max and sum.
         local_work_space_size: bytes of the temp buffer.
         is_basic_block: the kernel's basic-block form.
-        is_flash_output_brc: the output is broadcast.
+        is_flash_output_brc: row results are not broadcast, they are [m, 1].
 
     Source: asc-devkit 9.1.0, softmax tiling (host).
     """
@@ -222,7 +222,7 @@ def _is_whole_groups(tiling: SoftMaxTiling, rows: int) -> bool:
 
 def _brc_misaligned(split_m: int, rows: int) -> Remark:
     return Remark(
-        f"with broadcast output a tile of {split_m} rows is no multiple of {rows} (logged after the struct is filled)",
+        f"a tile of {split_m} rows is no multiple of {rows} with is_flash_output_brc (logged with the struct filled)",
         f"with is_flash_output_brc a tile of {split_m} rows must be a multiple of {rows} or hold all rows;"
         " choose another local_work_space_size",
         "E_BRC_REDUCE_M",
@@ -341,7 +341,7 @@ def soft_max_flash_v2_tiling_func(
         local_work_space_size: bytes of the temp buffer.
         is_update: CANN ignores it here.
         is_basic_block: the kernel's basic-block form.
-        is_flash_output_brc: the output is broadcast.
+        is_flash_output_brc: row results are not broadcast, they are [m, 1].
 
     Raises:
         SoftMaxInputError: CANN logs an error, refuses or crashes; `.cann` tells which.
