@@ -13,12 +13,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendsim.context import Frame
 from ascendsim.device import Device
 from ascendsim.dtypes import unpack
 from ascendsim.errors import InputError
-from ascendsim.execute import Execution, FlagOrder, FlagWalk, Frame, Item, Pipes, PipeState, execute
+from ascendsim.execute import Execution, execute
 from ascendsim.isa.instruction import Array, CompareMask, Operand, Row, Step, TensorRef
 from ascendsim.memory import POISON, Bytes, Lanes
+from ascendsim.pipes import FlagOrder, FlagWalk, Item, Pipes, PipeState
 from ascendsim.program import Program, Template
 from ascendsim.progress import StageProgress
 from ascendsim.terms import Buffer, HalfOverflow

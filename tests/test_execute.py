@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from ascendsim.device import load_device
 from ascendsim.dtypes import FLOAT, dtype
 from ascendsim.errors import Deadlock
-from ascendsim.execute import FlagOrder, FlagWalk, execute
+from ascendsim.execute import execute
 from ascendsim.isa.instruction import TABLE
 from ascendsim.isa.move import CopyRepeatParams
 from ascendsim.memory import Bytes, Lanes, LocalTensor, place_in_gm
+from ascendsim.pipes import FlagOrder, FlagWalk
 from ascendsim.record import record, tile
 from ascendsim.terms import HardEvent, Pipe, TPosition
 

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ascendsim.context import Machine
 from ascendsim.device import load_device
 from ascendsim.dtypes import FLOAT, dtype
 from ascendsim.errors import Deadlock, InputError
-from ascendsim.execute import Machine, execute
+from ascendsim.execute import execute
 from ascendsim.isa.move import DataCopyParams
 from ascendsim.machine import _gm_bytes, _prepare
 from ascendsim.memory import Bytes, LocalTensor, place_in_gm

@@ -87,7 +87,7 @@ def ran(case_id):
         contents[f"{crc:08x}"] = bytes(content)
         return crc
 
-    with mock.patch("ascendsim.execute.zlib", SimpleNamespace(crc32=crc32)):
+    with mock.patch("ascendsim.context.zlib", SimpleNamespace(crc32=crc32)):
         result = call(case, arrays)
     return Ran(case, arrays, result, contents)
 

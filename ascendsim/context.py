@@ -1,0 +1,530 @@
+"""The memories of the core that runs, as instructions see them: the Context.
+
+Every byte starts as 0xFF and unwritten; arithmetic on unwritten bytes, and storing them to GM, is found. A template is
+prepared once: its rows' addresses, lanes and views are the same for all calls and cores.
+"""
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendsim.dtypes import UINT8, DType, pack, unpack
+from ascendsim.errors import Finding, Rule
+from ascendsim.isa.instruction import CompareMask, Operand, Row, Step, TensorRef
+from ascendsim.memory import POISON, Bytes, Lanes
+from ascendsim.program import Program, Template
+from ascendsim.terms import Buffer, HalfOverflow, Pipe
+
+Array = NDArray[Any]
+Index = Array | EllipsisType
+
+UNINIT = Rule(
+    "W-MEM-UNINIT",
+    "{api} {operand} reads {got} bytes of {tensor} that nobody wrote",
+    "load or Duplicate the buffer first, or mask the tail",
+    "asc-tools, npu-check ErrorRead2",
+)
+INDEX_RANGE = Rule(
+    "E-INDEX-RANGE",
+    "{api} {operand}: offset {got} B lies outside the {wanted} B of {tensor} behind the base",
+    "keep offsets below the source's length in bytes",
+    "asc-devkit docs, Gather page",
+)
+ALIGN_OFFSET = Rule(
+    "E-ALIGN-OFFSET",
+    "{api} {operand}: offset {got} B into {tensor} is no multiple of {wanted} B",
+    "count offsets in bytes, in multiples of what is gathered at once",
+    "asc-devkit docs, Gather and Gatherb pages",
+)
+OOB_PLACED = Rule(
+    "E-OOB-LOCAL",
+    "{api} {operand}: {got} B were selected, {tensor} has {wanted} B left",
+    "enlarge the destination, or select fewer elements",
+    "asc-tools, npu-check ErrorWrite2",
+)
+
+
+# ---- bytes of an operand ------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Local:
+    """The lanes of an operand in UB. Regular ones are a view (`index` is all of it), others are picked by index.
+
+    Attributes:
+        complete_since: the machine's epoch in which every byte was seen written; -1 for never.
+    """
+
+    content: Array
+    written: Array
+    index: Index
+    byte_index: Index
+    at: Array | None
+    """Byte indices in UB, for the instruction log; None if there is none."""
+    complete_since: int = -1
+
+    def read(self) -> Array:
+        """Elements, 1-D."""
+        return self.content[self.index].reshape(-1)
+
+    def put(self, values: Array) -> None:
+        """Write elements."""
+        self.content[self.index] = values.reshape(self.content.shape) if self.index is ... else values
+
+    def flags(self) -> Array:
+        """Which bytes were written, 1-D."""
+        return self.written[self.byte_index].reshape(-1)
+
+    def mark(self, flags: Array | bool) -> None:
+        """Say which bytes are written now."""
+        if isinstance(flags, np.ndarray) and self.byte_index is ...:
+            flags = flags.reshape(self.written.shape)
+        self.written[self.byte_index] = flags
+
+    def span(self) -> Array:
+        """Byte indices in UB."""
+        assert self.at is not None
+        return self.at
+
+
+@dataclass(slots=True)
+class _Global:
+    """The lanes of an operand in GM, whose base each call supplies."""
+
+    machine: "Machine"
+    slot: int
+    offset_bytes: int
+    at: Lanes
+    """In bytes from the operand's start."""
+    element: np.dtype[Any]
+    complete_since: int = -1
+
+    def read(self) -> Array:
+        """Elements, 1-D."""
+        memory, start = self._place()
+        return self._pick(memory.content, start).reshape(-1).view(self.element)
+
+    def put(self, values: Array) -> None:
+        """Write elements."""
+        memory, start = self._place()
+        self._set(memory.content, start, np.ascontiguousarray(values).view(np.uint8))
+
+    def flags(self) -> Array:
+        """Which bytes were written, 1-D."""
+        memory, start = self._place()
+        return self._pick(memory.written, start).reshape(-1)
+
+    def mark(self, flags: Array | bool) -> None:
+        """Say which bytes are written now."""
+        memory, start = self._place()
+        self._set(memory.written, start, flags)
+
+    def span(self) -> Array:
+        """Byte indices in the GM tensor."""
+        return self.at.offsets + self._place()[1]
+
+    def _place(self) -> tuple[Bytes, int]:
+        memory, base = self.machine.slots[self.slot]
+        return memory, base + self.offset_bytes
+
+    def _pick(self, memory: Array, start: int) -> Array:
+        if self.at.strides == (1,):
+            first = start + self.at.first
+            return memory[first : first + self.at.shape[0]]
+        return _window(memory, start, self.at, memory.dtype) if self.at.table is None else memory[self.at.table + start]
+
+    def _set(self, memory: Array, start: int, values: Array | bool) -> None:
+        if self.at.table is None and not self.at.meets_itself:
+            window = self._pick(memory, start)
+            window[...] = values.reshape(window.shape) if isinstance(values, np.ndarray) else values
+        else:  # of lanes on the same byte the last one stays
+            memory[self.at.offsets + start] = values
+
+
+def _window(memory: Array, start: int, at: Lanes, element: np.dtype[Any]) -> Array:
+    """Grid of lanes as a view of a memory of one-byte items; `start` in bytes, `at` in elements."""
+    width = element.itemsize
+    strides = tuple(s * width for s in at.strides)
+    return np.ndarray(at.shape, element, memory.data, start + at.first * width, strides)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What belongs to one call: its slots and its registers."""
+
+    slots: list[tuple[Bytes, int]]
+    registers: list[Array]
+
+
+# ---- one core's memories, as instructions see them ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A template ready to run.
+
+    Attributes:
+        steps: for each row its execution, None for one that touches no data.
+        work: the executions there are, in order.
+        sync: rows on which other pipes may depend: flags, and barriers of all pipes.
+    """
+
+    rows: tuple[Row, ...]
+    steps: tuple[Step | None, ...]
+    work: tuple[Step, ...]
+    sync: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Machine:
+    """UB, GM, slots and registers of the core that runs; the Context that instructions see.
+
+    Every template is prepared once: its rows' addresses, lanes and views are the same for all calls and cores.
+    """
+
+    program: Program
+    gm: tuple[Bytes, ...]
+    ub: Bytes
+    overflow: HalfOverflow
+    keep_log: bool = False
+    slots: list[tuple[Bytes, int]] = field(default_factory=list)
+    """Of the running call: the GM tensor's bytes, and where in them the slot begins."""
+    registers: list[Array] = field(default_factory=list)
+    """Of the running call."""
+    findings: dict[tuple[str, str, str], Finding] = field(default_factory=dict)
+    spans: list[Array] = field(default_factory=list)
+    """Byte indices that the running row has written, with keep_log."""
+    micro_written: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Of the running vector function, with keep_log: bytes and CRC of what each micro-operation has written."""
+    epoch: int = 0
+    """Counts the times that bytes may have become unwritten."""
+    compare_mask: CompareMask = field(default_factory=lambda: CompareMask(np.zeros(0, np.uint8)))
+    """Of the running core."""
+    prepared: dict[int, Prepared] = field(default_factory=dict)
+    _areas: dict[tuple[object, ...], _Local] = field(default_factory=dict)
+    _template: Template | None = None
+    _row: Row | None = None
+
+    def start_core(self) -> None:
+        """Begin another core, with a UB that nobody has written and no findings."""
+        self.ub.reset()
+        self.epoch += 1
+        self.compare_mask.content = np.zeros(0, np.uint8)
+        self.findings = {}
+
+    def enter(self, frame: "Frame") -> None:
+        """Let the rows that follow belong to a call."""
+        self.slots, self.registers = frame.slots, frame.registers
+
+    def frame(self, template: int, slot_start: int) -> "Frame":
+        """Return the slots and fresh registers of a call."""
+        program = self.program
+        slots = []
+        for i in range(slot_start, slot_start + program.templates[template].slots):
+            tensor = int(program.slot_tensor[i])
+            slots.append((self.gm[tensor], int(program.slot_base_bytes[i]) - program.gm[tensor].base_bytes))
+        return Frame(slots, [np.zeros((), np.uint8)] * program.templates[template].registers)
+
+    def prepare(self, template: int) -> Prepared:
+        """Return a template ready to run on these memories."""
+        known = self.prepared.get(template)
+        if known is None:
+            self._template = self.program.templates[template]
+            known = prepare_rows(self._template.rows, self._step)
+            self.prepared[template] = known
+        return known
+
+    def _step(self, row: Row) -> Step | None:
+        self._row = row
+        return row.op.execute(self, row)
+
+    # ---- Context ------------------------------------------------------------------------------------------------
+
+    def distance(self, a: Operand, b: Operand) -> int | None:
+        """Return the bytes from the start of `a` to the start of `b`; no instruction has two operands in GM."""
+        first, second = self._tensor(a), self._tensor(b)
+        if first.buffer is not Buffer.UB or second.buffer is not Buffer.UB:
+            return None
+        return second.address_bytes + b.offset_bytes - first.address_bytes - a.offset_bytes
+
+    def reader(self, operand: Operand, at: Lanes) -> Callable[[], Array]:
+        """Return what gives elements of an operand, noting unwritten ones."""
+        area, note = self._area(operand, at, operand.dtype), self._noter(operand)
+
+        def read() -> Array:
+            if area.complete_since != self.epoch and not self._is_complete(area):
+                note(area.flags())
+            return area.read()
+
+        return read
+
+    def picker(self, operand: Operand, length_bytes: int, unit_bytes: int) -> Callable[[Array], Array]:
+        """Return what gives the elements at byte offsets known only now, noting unwritten and bad ones."""
+        width, units = operand.dtype.bytes, max(0, length_bytes // unit_bytes)
+        each = unit_bytes // width
+        area, note = self._area(operand, Lanes.run(units * each), operand.dtype), self._noter(operand)
+        found = self._finder(operand)
+
+        def pick(offsets: Array) -> Array:
+            whole, inside = offsets % unit_bytes == 0, (offsets >= 0) & (offsets < units * unit_bytes)
+            if not whole.all():
+                found(ALIGN_OFFSET, int(offsets[~whole][0]), unit_bytes)
+            if not inside.all():
+                found(INDEX_RANGE, int(offsets[~inside][0]), units * unit_bytes)
+            good = whole & inside
+            at = offsets[good] // unit_bytes
+            flags = area.flags().reshape(units, unit_bytes)[at]
+            if not flags.all():
+                note(flags)
+            values = np.zeros((offsets.size, each), operand.dtype.numpy)
+            values[good] = area.read().reshape(units, each)[at]
+            return values.reshape(-1)
+
+        return pick
+
+    def placer(self, operand: Operand, length_bytes: int) -> Callable[[Array], None]:
+        """Return what writes as many elements as there are values, noting those that do not fit."""
+        width = operand.dtype.bytes
+        room, found, tensor = max(0, length_bytes // width), self._finder(operand), self._tensor(operand)
+
+        def place(values: Array) -> None:
+            if values.size > room:
+                found(OOB_PLACED, values.size * width, room * width)
+            fits = min(values.size, room)
+            area = self._area(operand, Lanes.run(fits), operand.dtype, written=True, tensor=tensor)
+            area.put(values[:fits])
+            self._complete(area)
+
+        return place
+
+    def writer(self, operand: Operand, at: Lanes) -> Callable[[Array], None]:
+        """Return what writes elements of an operand."""
+        area = self._area(operand, at, operand.dtype, written=True)
+
+        def write(values: Array) -> None:
+            area.put(values)
+            self._complete(area)
+
+        return write
+
+    def mover(self, dst: Operand, dst_at: Lanes, src: Operand, src_at: Lanes) -> Step:
+        """Return what moves bytes; unwritten ones stay unwritten, and are noted when they reach GM."""
+        source = self._area(src, src_at, UINT8)
+        target = self._area(dst, dst_at, UINT8, written=True)
+        note = self._noter(src) if isinstance(target, _Global) else _silent
+
+        def move() -> None:
+            if source.complete_since == self.epoch or self._is_complete(source):
+                target.put(source.read())
+                self._complete(target)
+                return
+            flags = source.flags().copy()
+            target.put(source.read())
+            self._leave(target, flags)
+            note(flags)
+
+        return move
+
+    def filler(self, dst: Operand, at: Lanes, value: Array | None) -> Step:
+        """Return what writes raw bytes, or leaves them undefined."""
+        area = self._area(dst, at, UINT8, written=True)
+        content = np.full(at.size, POISON, np.uint8) if value is None else value
+
+        def fill() -> None:
+            area.put(content)
+            if value is None:
+                self._leave(area, flags=False)
+            else:
+                self._complete(area)
+
+        return fill
+
+    def disowner(self, dst: Operand, at: Lanes) -> Step:
+        """Return what counts bytes as never written, whatever they hold."""
+        area = self._area(dst, at, UINT8, written=True)
+
+        def disown() -> None:
+            area.mark(flags=False)
+            self.epoch += 1
+
+        return disown
+
+    def loader(self, operand: Operand, at: Lanes) -> Callable[[], tuple[Array, Array | None]]:
+        """Return what gives elements, and which of them are written; None where all are."""
+        area, width = self._area(operand, at, operand.dtype), operand.dtype.bytes
+
+        def load() -> tuple[Array, Array | None]:
+            if area.complete_since == self.epoch or self._is_complete(area):
+                return area.read(), None
+            return area.read(), np.logical_and.reduce(area.flags().reshape(-1, width), axis=1)
+
+        return load
+
+    def tensor_bytes(self, operand: Operand) -> int:
+        """Return the length of the operand's tensor."""
+        return self._tensor(operand).tensor_bytes
+
+    def storer(self, operand: Operand, at: Lanes) -> Callable[[Array, Array | None], None]:
+        """Return what writes elements, and says which of them count as written; None for all."""
+        area, width = self._area(operand, at, operand.dtype, written=True), operand.dtype.bytes
+
+        def store(values: Array, flags: Array | None) -> None:
+            area.put(values)
+            if flags is None or flags.all():
+                self._complete(area)
+            else:
+                self._leave(area, np.repeat(flags, width))
+
+        return store
+
+    @property
+    def keeps_log(self) -> bool:
+        """Whether micro-operations run one by one."""
+        return self.keep_log
+
+    def logged(self, number: int) -> None:
+        """Keep what a micro-operation has written."""
+        if self.spans:
+            self.micro_written[number] = written_bytes(self.spans, self.ub)
+            self.spans.clear()
+
+    def scalar(self, row: Row) -> Callable[[], Array]:
+        """Return what gives the scalar of a row, in its dtype."""
+        kind = row.scalar_dtype
+        if row.register < 0:
+            immediate = unpack(row.scalar_bits, kind)
+            return lambda: immediate
+        return lambda: unpack(self.scalar_bits(row), kind)
+
+    def register(self, row: Row) -> Callable[[Array], None]:
+        """Return what sets the register that a row names."""
+        number = row.register
+
+        def keep(value: Array) -> None:
+            self.registers[number] = np.array(value)
+
+        return keep
+
+    # ---- behind it ----------------------------------------------------------------------------------------------
+
+    def scalar_bits(self, row: Row) -> int:
+        """Return the bits of a row's scalar: its immediate, or what its register holds in the running call."""
+        if row.register < 0:
+            return row.scalar_bits
+        value = self.registers[row.register]
+        if row.op.takes_scalar and row.scalar_dtype.numpy != value.dtype:  # C++ converts the argument on the way in
+            return pack(int(value) if value.dtype.kind in "iu" else float(value), row.scalar_dtype)
+        return int(value.view(f"u{value.dtype.itemsize}"))
+
+    def _tensor(self, operand: Operand) -> TensorRef:
+        assert self._template is not None
+        return self._template.tensors[operand.tensor]
+
+    def _area(
+        self, operand: Operand, at: Lanes, element: DType, *, written: bool = False, tensor: TensorRef | None = None
+    ) -> _Local | _Global:
+        """The lanes of an operand; `tensor` is known where no template is being prepared."""
+        tensor = tensor or self._tensor(operand)
+        width = element.bytes
+        if tensor.buffer is not Buffer.UB:
+            return _Global(self, tensor.slot, operand.offset_bytes, at.of_bytes(width), element.numpy)
+        is_grid = at.table is None and not (written and at.meets_itself)
+        key = (tensor.address_bytes + operand.offset_bytes, at, element.code, is_grid)
+        known = self._areas.get(key)
+        if known is None:
+            known = self._local(key[0] // width, at, element, is_grid=is_grid)
+            self._areas[key] = known
+        return known
+
+    def _local(self, first: int, at: Lanes, element: DType, *, is_grid: bool) -> _Local:
+        """Lanes of UB that begin `first` elements behind its start; of lanes on the same byte the last one stays."""
+        in_bytes, start = at.of_bytes(element.bytes), first * element.bytes
+        span = in_bytes.offsets + start if self.keep_log or not is_grid else None
+        if is_grid:
+            content = _window(self.ub.content, start, at, element.numpy)
+            return _Local(content, _window(self.ub.written, start, in_bytes, self.ub.written.dtype), ..., ..., span)
+        assert span is not None
+        return _Local(self.ub.typed(element), self.ub.written, at.offsets + first, span, span)
+
+    def _is_complete(self, area: _Local | _Global) -> bool:
+        """Whether all bytes of an area are written; remembered as long as nothing becomes unwritten."""
+        complete = bool(area.flags().all())
+        if complete and isinstance(area, _Local):
+            area.complete_since = self.epoch
+        return complete
+
+    def _complete(self, area: _Local | _Global) -> None:
+        """Count an area as written."""
+        if area.complete_since != self.epoch:
+            area.mark(flags=True)
+            if isinstance(area, _Local):
+                area.complete_since = self.epoch
+        if self.keep_log:
+            self.spans.append(area.span())
+
+    def _leave(self, area: _Local | _Global, flags: Array | bool) -> None:
+        """Count bytes of an area as written or not."""
+        area.mark(flags)
+        self.epoch += 1
+        if self.keep_log:
+            self.spans.append(area.span())
+
+    def _finder(self, operand: Operand) -> Callable[[Rule, int, int], None]:
+        """Return what notes that the row being prepared breaks a rule with a value of the run; once for each rule."""
+        row = self._row
+        assert row is not None
+        role = next(r for r, o in row.operands if o is operand)
+        tensor = self._tensor(operand).name
+        where = f"{row.op.api} ({self.program.lines[row.line]})"
+
+        def found(rule: Rule, got: int, wanted: int) -> None:
+            fill = {"api": row.op.api, "tensor": tensor}
+            finding = rule.finding(where, operand=role, got=got, wanted=wanted, fill=fill)
+            self.findings.setdefault((where, rule.code, role), finding)
+
+        return found
+
+    def _noter(self, operand: Operand) -> Callable[[Array], None]:
+        """Return what notes that the row being prepared reads unwritten bytes of an operand, given their flags."""
+        row = self._row
+        assert row is not None
+        role = next(r for r, o in row.operands if o is operand)
+        tensor = self._tensor(operand).name
+        where = f"{row.op.api} ({self.program.lines[row.line]})"
+
+        def note(flags: Array) -> None:
+            if (where, role, tensor) not in self.findings:
+                count = int((~flags).sum())
+                fill = {"api": row.op.api, "tensor": tensor}
+                finding = UNINIT.finding(where, operand=role, got=count, wanted=0, fill=fill)
+                self.findings[where, role, tensor] = finding
+
+        return note
+
+
+def _silent(flags: Array) -> None:
+    """Note nothing: moves inside UB carry unwritten bytes along."""
+    del flags
+
+
+def prepare_rows(rows: tuple[Row, ...], step: Callable[[Row], Step | None]) -> Prepared:
+    """Return rows with their executions."""
+    steps = tuple(step(row) for row in rows)
+    sync = tuple(i for i, row in enumerate(rows) if is_sync(row))
+    return Prepared(rows, steps, tuple(s for s in steps if s is not None), sync)
+
+
+def is_sync(row: Row) -> bool:
+    """Whether other pipes may depend on a row: a flag, or a barrier of all pipes."""
+    return row.op.name in ("set_flag", "wait_flag") or (row.op.name == "pipe_barrier" and row.pipe is Pipe.S)
+
+
+def written_bytes(spans: list[Array], memory: Bytes) -> tuple[str, str]:
+    """How many bytes lie in these spans, each counted once, and the CRC-32 of what they hold."""
+    distinct = np.unique(np.concatenate(spans))
+    return str(distinct.size), f"{zlib.crc32(memory.content[distinct].tobytes()):08x}"

@@ -1,0 +1,207 @@
+"""The pipes of one core while values are computed, and what its flags do.
+
+Rows are taken in program order; a row whose pipe is held by a flag that nobody has set yet stays behind on its pipe
+and runs when the flag comes, so waits that precede their set in program order work.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ascendsim.context import Frame
+from ascendsim.errors import Deadlock, Finding, Rule
+from ascendsim.isa.instruction import Row, Step
+from ascendsim.program import Program
+from ascendsim.terms import HardEvent, Pipe
+
+Array = NDArray[Any]
+
+DUPLICATE = Rule(
+    "E-SYNC-DUPLICATE",
+    "flag {operand} id {got} is set again before anybody waited for it",
+    "use another id, or wait first",
+    "asc-devkit docs, SetFlag/WaitFlag page",
+)
+UNPAIRED = Rule(
+    "E-SYNC-UNPAIRED",
+    "flag {operand} id {got} is set and never waited for",
+    "wait for it, or remove the set",
+    "asc-devkit docs, SetFlag/WaitFlag page",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A row on its way through the pipes: which one of its template, of which call, and its number on the core."""
+
+    row: Row
+    position: int
+    call: int
+    number: int
+    frame: Frame
+    step: Step | None
+
+
+@dataclass(frozen=True, slots=True)
+class PipeState:
+    """Flags that are raised, and rows that pipes hold."""
+
+    raised: frozenset[tuple[int, ...]] = frozenset()
+    held: tuple[tuple[Pipe, tuple[Item, ...]], ...] = ()
+
+
+class Pipes:
+    """The pipes of one core. A row whose pipe is held by a flag that nobody has set yet stays behind on its pipe."""
+
+    def __init__(self, core: int, lines: tuple[str, ...], run: Callable[[Item], None]) -> None:
+        self.findings: dict[tuple[str, str, str], Finding] = {}
+        self._core = core
+        self._lines = lines
+        self._run = run
+        self._flags: dict[tuple[int, ...], str] = {}
+        self._held: dict[Pipe, deque[Item]] = {}
+
+    @property
+    def state(self) -> PipeState:
+        """Everything that later rows depend on."""
+        return PipeState(frozenset(self._flags), tuple((p, tuple(line)) for p, line in self._held.items() if line))
+
+    def go_on(self, state: PipeState) -> None:
+        """Start from what other rows left."""
+        self._flags = dict.fromkeys(state.raised, "")
+        self._held = {pipe: deque(line) for pipe, line in state.held}
+
+    def offer(self, item: Item) -> None:
+        """Run a row now, or leave it behind on its pipe. A held scalar unit holds everything that follows."""
+        line = self._held.get(Pipe.S) or self._held.get(item.row.pipe)
+        if line:
+            line.append(item)
+        elif self._blocked(item):
+            self._held[item.row.pipe] = deque([item])
+        else:
+            self._execute(item)
+
+    def finish(self) -> None:
+        """All rows were offered.
+
+        Raises:
+            Deadlock: rows are left that wait for flags nobody sets.
+        """
+        if any(self._held.values()):
+            raise Deadlock(self._describe_deadlock())
+        for (event, event_id), where in self._flags.items():
+            finding = UNPAIRED.finding(where, operand=HardEvent(event).name, got=event_id, wanted="a wait")
+            self.findings.setdefault((where, finding.code, finding.operand), finding)
+
+    def _blocked(self, item: Item) -> bool:
+        row = item.row
+        if row.op.name == "wait_flag":
+            return row.params not in self._flags
+        return row.op.name == "pipe_barrier" and row.pipe is Pipe.S and any(self._held.values())
+
+    def _execute(self, item: Item) -> None:
+        row = item.row
+        if row.op.name == "set_flag":
+            self._set_flag(row)
+        elif row.op.name == "wait_flag":
+            del self._flags[row.params]
+        self._run(item)
+        if row.op.name == "set_flag":
+            self._wake(HardEvent(row.param("event")).dst)
+
+    def _set_flag(self, row: Row) -> None:
+        where = self._lines[row.line]
+        if row.params in self._flags:
+            name = HardEvent(row.param("event")).name
+            finding = DUPLICATE.finding(where, operand=name, got=row.param("event_id"), wanted="a wait first")
+            self.findings.setdefault((where, finding.code, name), finding)
+        self._flags[row.params] = where
+
+    def _wake(self, pipe: Pipe) -> None:
+        """Run what this pipe held, as far as it now goes."""
+        line = self._held.get(pipe)
+        while line and not self._blocked(line[0]):
+            item = line.popleft()
+            if pipe is Pipe.S and item.row.pipe is not Pipe.S:
+                rest, self._held[pipe] = list(line), deque()
+                line.clear()
+                self.offer(item)
+                for follower in rest:
+                    self.offer(follower)
+                line = self._held[pipe]
+            else:
+                self._execute(item)
+
+    def _describe_deadlock(self) -> str:
+        lines = [f"deadlock on core {self._core}: no pipe can move"]
+        for pipe, waiting in self._held.items():
+            if waiting:
+                row = waiting[0].row
+                event = HardEvent(row.param("event")).name if row.op.name == "wait_flag" else "PIPE_ALL"
+                at = self._lines[row.line]
+                setter = HardEvent[event].src.name if row.op.name == "wait_flag" else "every pipe"
+                lines.append(f"  {pipe.name} waits at {at} for {event} id {row.params[-1]}, which {setter} never sets")
+        return "\n".join(lines)
+
+
+class FlagOrder(Enum):
+    """What the flags of one core do if its rows run in program order."""
+
+    PAIRED = "every wait finds its flag, and every flag is waited for once"
+    FOUND = "no wait is ever in vain, but a flag is set twice or never waited for"
+    HELD = "a wait comes before its set"
+
+
+class FlagWalk:
+    """Looks at the flags of one core after another; what a template does to a set of raised flags is found once."""
+
+    def __init__(self, program: Program) -> None:
+        self._templates = program.templates
+        self._states: dict[frozenset[tuple[int, ...]], int] = {frozenset(): 0}
+        self._after: list[dict[int, int]] = [{}]
+        """By state and template: twice the state afterwards, plus 1 if a flag was set twice; -1 where a wait holds."""
+        self._orders: dict[bytes, FlagOrder] = {}
+
+    def order(self, templates: Array) -> FlagOrder:
+        """Return what the flags of a core do that calls these templates."""
+        key = templates.tobytes()
+        known = self._orders.get(key)
+        if known is None:
+            known = self._walk(templates)
+            self._orders[key] = known
+        return known
+
+    def _walk(self, templates: Array) -> FlagOrder:
+        state = found = 0
+        for template in templates.tolist():
+            after = self._after[state].get(template)
+            if after is None:
+                after = self._step(state, template)
+            if after < 0:
+                return FlagOrder.HELD
+            state, found = after >> 1, found | after & 1
+        return FlagOrder.FOUND if found or state else FlagOrder.PAIRED
+
+    def _step(self, state: int, template: int) -> int:
+        flags = set(list(self._states)[state])
+        after, found = 0, 0
+        for row in self._templates[template].rows:
+            if row.op.name == "set_flag":
+                found |= row.params in flags
+                flags.add(row.params)
+            elif row.op.name == "wait_flag" and row.params in flags:
+                flags.remove(row.params)
+            elif row.op.name == "wait_flag":
+                after = -1
+                break
+        if after == 0:
+            number = self._states.setdefault(frozenset(flags), len(self._states))
+            if number == len(self._after):
+                self._after.append({})
+            after = 2 * number + found
+        self._after[state][template] = after
+        return after
