@@ -221,7 +221,7 @@ def tmpsize(
 
     A buffer named with --beside, or a temp given with --temp, makes a plan of UB: exit code 1 if it does not hold.
     """
-    from ascendsim import show_tmp, tmpfolder
+    from ascendsim import show_tmp
     from ascendsim.tmpsize import tmp_curve, tmp_size
 
     answer = tmp_size(
@@ -246,6 +246,8 @@ def tmpsize(
             found = tmp_curve(answer, progress)
         chosen = None if within is None else found.within(within)
     files = []
+    if export is not None or picture is not None:
+        from ascendsim import tmpfolder  # with what it draws with
     if export is not None:
         files += tmpfolder.write_tiling(answer, answer.recommended if chosen is None else chosen.choice, export)
     if found is not None and picture is not None:
