@@ -156,7 +156,7 @@ def check(scenario: Scenario, changes: Changes = None, as_json: AsJson = False) 
     else:
         for finding in findings:
             out.print(finding_text(finding), soft_wrap=True)
-        out.print("no findings" if not findings else f"{len(findings)} findings")
+        out.print("no findings" if not findings else f"{len(findings)} finding{'s' * (len(findings) > 1)}")
     if any(f.severity is Severity.ERROR for f in findings):
         raise typer.Exit(Exit.FINDINGS)
 
@@ -214,7 +214,9 @@ def tmpsize(
     picture: Annotated[Path | None, typer.Option("--out", help="Folder for a picture of the curve.")] = None,
     export: Annotated[Path | None, typer.Option(help="Folder for the tiling: TOML, and host lines in AscendC.")] = None,
     soc: Soc = "Ascend910B1",
-    arch: Annotated[int | None, typer.Option(help="An architecture number instead of a part: sizes only.")] = None,
+    arch: Annotated[
+        int | None, typer.Option(help="An architecture number instead of a part (--soc is not used): sizes only.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Size an API's temp: min, max, what fits in UB, what each size gives and costs, and what to beware of.
@@ -249,7 +251,8 @@ def tmpsize(
     if export is not None or picture is not None:
         from ascendsim import tmpfolder  # with what it draws with
     if export is not None:
-        files += tmpfolder.write_tiling(answer, answer.recommended if chosen is None else chosen.choice, export)
+        wanted = answer.recommended if chosen is None or temp is not None else chosen.choice
+        files += tmpfolder.write_tiling(answer, wanted, export)
     if found is not None and picture is not None:
         files.append(tmpfolder.write_curve(found, picture, within))
     if as_json:
@@ -417,14 +420,22 @@ class _Interrupted(BaseException):
 
 
 class _Interrupt:
-    """What Ctrl-C does: it raises, and says so again later, because Python drops what is raised while objects go."""
+    """What Ctrl-C does: it raises, and says so again later, because Python drops what is raised while objects go.
+
+    While a module is being imported it waits: compiled modules do not survive an exception from elsewhere. A second
+    Ctrl-C does not wait.
+    """
 
     def __init__(self) -> None:
         self.seen = False
 
     def __call__(self, signal_number: int, frame: FrameType | None) -> None:
-        del signal_number, frame
+        is_first = signal_number == signal.SIGINT and not self.seen
         self.seen = True
+        if _is_importing(frame) and (is_first or signal_number != signal.SIGINT) and hasattr(signal, "setitimer"):
+            signal.signal(signal.SIGALRM, self)
+            signal.setitimer(signal.ITIMER_REAL, _IMPORT_WAIT_S)
+            return
         raise _Interrupted
 
     def check(self) -> None:
@@ -433,16 +444,47 @@ class _Interrupt:
             raise _Interrupted
 
 
+_IMPORT_WAIT_S = 0.02
+"""Seconds after which a Ctrl-C that came during an import is tried again."""
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_name == "_find_and_load" and "importlib" in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
+
+
 _interrupt = _Interrupt()
 
 
 def main() -> None:
-    """Run the command and turn a user's mistakes into a message and an exit code."""
+    """Run the command and turn a user's mistakes, and Ctrl-C, into a message and an exit code."""
     gc.set_threshold(_ALLOCATIONS)
     signal.signal(signal.SIGINT, _interrupt)
+    sys.unraisablehook = _unraisable
+    try:
+        _run_command()
+        _interrupt.check()
+    except BaseException:
+        if not _interrupt.seen:
+            raise
+        err.print("interrupted")  # whatever the interrupted code has made of it
+        sys.exit(Exit.INTERRUPTED)
+    finally:
+        gc.freeze()  # the interpreter ends: what a run has left need not be searched for cycles, 0.1 s
+
+
+def _unraisable(what: "sys.UnraisableHookArgs") -> None:
+    """Say what Python drops, except a Ctrl-C, which is said at the end."""
+    if not isinstance(what.exc_value, _Interrupted):
+        sys.__unraisablehook__(what)
+
+
+def _run_command() -> None:
     try:
         app()
-        _interrupt.check()
     except Rejected as error:
         _print_rejected(error.findings)
         sys.exit(Exit.FINDINGS)
@@ -461,11 +503,6 @@ def main() -> None:
     except MemoryError:
         err.print("error: this computer has too little memory for the scenario; make its tensors smaller", markup=False)
         sys.exit(Exit.INPUT)
-    except _Interrupted:
-        err.print("interrupted")
-        sys.exit(Exit.INTERRUPTED)
-    finally:
-        gc.freeze()  # the interpreter ends: what a run has left need not be searched for cycles, 0.1 s
 
 
 def _print_rejected(findings: tuple[Finding, ...]) -> None:
@@ -474,4 +511,6 @@ def _print_rejected(findings: tuple[Finding, ...]) -> None:
     for finding in findings:
         err.print(finding_text(finding), soft_wrap=True)
     errors = sum(f.severity is Severity.ERROR for f in findings)
-    err.print(f"{errors} errors: not simulated (--despite-findings simulates where that has a meaning)")
+    err.print(
+        f"{errors} error{'s' * (errors > 1)}: not simulated (--despite-findings simulates where that has a meaning)"
+    )

@@ -62,7 +62,7 @@ DOUBLE_SET = Rule(
 BLOCKS = Rule(
     "W-CAP-BLOCKS",
     "block_dim {got} is more than the {wanted} AIVs of the device: it runs as several rounds, which is not simulated",
-    "use at most the AIV count",
+    "set block_dim to at most that many",
     "asc-devkit docs, precision guide",
 )
 TILE_IDLE = Rule(

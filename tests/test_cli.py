@@ -242,6 +242,31 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path):
     assert not folder.exists()
 
 
+def test_ctrl_c_wins_over_what_interrupted_code_makes_of_it():
+    code = (
+        "import signal\nfrom ascendsim import cli\n"
+        "@cli.app.command()\ndef closing() -> None:\n"
+        "    try:\n        signal.raise_signal(signal.SIGINT)\n"
+        "    finally:\n        raise ValueError('an archive that was open')\n"
+        "cli.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "closing"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+def test_ctrl_c_waits_for_an_import(tmp_path):
+    (tmp_path / "slow.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\nprint('imported')\n")
+    code = (
+        "import time\nfrom ascendsim import cli\n"
+        "@cli.app.command()\ndef slow() -> None:\n    import slow\n    time.sleep(60)\n"
+        "cli.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "slow"], capture_output=True, text=True, check=False, timeout=30, cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "imported\n", "interrupted\n")
+
+
 # ---- engines, windows, values -----------------------------------------------------------------------------------
 
 

@@ -127,6 +127,8 @@ def _enter(said: Declaration, fn: Arithmetic, checks: tuple[Check, ...] = ()) ->
         raise InputError(f"{where}: unknown form {said.form!r}; known: {', '.join(FORMS)}")
     if said.name in TABLE and not said.is_stored:
         raise InputError(f"{where}: {said.name} is built in; give yours another name")
+    if not said.is_stored and any(said.api == known.api for known in TABLE.values()):
+        raise InputError(f"{where}: {said.api} is the AscendC name of one that is built in; give yours another")
     if said.form in REDUCTIONS and set(said.dtypes) != {HALF.name, FLOAT.name}:
         raise InputError(f"{where}: a {said.form} takes half and float; leave dtypes out")
     if "Source:" not in said.doc:

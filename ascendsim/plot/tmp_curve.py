@@ -37,6 +37,7 @@ _TALL, _LOW, _GAP, _FOOT = 3.6, 1.5, 0.25, 0.85
 _DOT, _TICK, _AWAY, _ROOM = 0.035, 0.042, 0.06, 0.14
 _NEAR = 0.13
 """Inches between a point and the middle of its text."""
+_NO_ROW = 0.5
 _LEAST_FACTOR = 2.0
 """An axis spans at least this factor."""
 
@@ -147,8 +148,8 @@ def _cycles(point: Point) -> float:
 
 
 def _rows(point: Point) -> float:
-    """Rows of a tile, for an axis that cannot show none."""
-    return max(1, point.choice.tiling.split_m if point.choice.tiling is not None else 0)
+    """Rows of a tile; an axis of equal factors shows none as half a row, see `_frame`."""
+    return max(_NO_ROW, point.choice.tiling.split_m if point.choice.tiling is not None else 0)
 
 
 def _facts(curve: Curve) -> list[str]:
@@ -168,8 +169,8 @@ def _frame(panel: _Panel, name: str) -> None:
     ):
         picture.add(Line(start, end, "#000000", FRAME), OVER)
     last = y.start + LINE
-    for value in y.ticks():
-        at = y.at(value)
+    for value in (0, *y.ticks()) if y.first < _NO_ROW < y.last else y.ticks():
+        at = y.at(value or _NO_ROW)
         picture.add(Line((x.start, at), (x.end, at), "#e6e6e6", 0.5), GRID)
         if last - at >= LINE:
             picture.add(Line((x.start - _TICK, at), (x.start, at), "#000000", FRAME), OVER)

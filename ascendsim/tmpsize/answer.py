@@ -208,9 +208,12 @@ def tmp_size(
     flags |= {"is_flash_output_brc": is_flash_output_brc, "sum_element": sum_type is not None}
     flags["data_format"] = call.data_format is not DataFormat.ND
     check_call(call, frozenset(name for name, is_given in flags.items() if is_given))
+    claims = parse_claims(beside)
+    if claims and device is None:
+        raise InputError("--beside: an architecture has no UB to lie in; name a part with --soc")
     if tmp_bytes is not None and tmp_bytes < 1:
         raise InputError(f"--temp {tmp_bytes}: must be at least 1 B")
-    return size_call(call, device, parse_claims(beside), tmp_bytes)
+    return size_call(call, device, claims, tmp_bytes)
 
 
 def _sum_element(title: str, element: DType, sum_type: str | None) -> DType:

@@ -103,9 +103,9 @@ def tmp_curve(answer: TmpSize, progress: Progress = silent, most_points: int = M
     call, device = answer.call, answer.device
     predictor = predictor_of(call, device)
     if not call.is_grad:
-        raise InputError(f"--curve: {APIS[call.api].title} has no kernel here, so no cycles; softmaxgrad has one")
+        raise InputError(f"curve: {APIS[call.api].title} has no kernel here, so no cycles; softmaxgrad has one")
     if device is None or predictor is None:
-        raise InputError("--curve: an architecture has no cycles; name a part with --soc")
+        raise InputError("curve: an architecture has no cycles; name a part with --soc")
     last, note = _end(answer)
     steps = _steps(answer, last)
     chosen = _thinned(steps, most_points)
@@ -118,7 +118,7 @@ def tmp_curve(answer: TmpSize, progress: Progress = silent, most_points: int = M
     points = tuple(_points([choice for choice in choices if choice.cycles is not None]))
     if not points:
         raise InputError(
-            f"--curve: no temp up to {last} B gives a row (one row needs {answer.row_bytes} B); use shorter rows"
+            f"curve: no temp up to {last} B gives a row (one row needs {answer.row_bytes} B); use shorter rows"
         )
     if len(chosen) < len(steps):
         note += f"; {len(chosen)} of {len(steps)} steps"

@@ -27,7 +27,7 @@ FILE = '''"""A kernel with an instruction of its own."""
 from ascendsim import Cost, instruction
 
 
-@instruction("{form}", "MyOp", cost={cost}{more})
+@instruction("{form}", "{api}", cost={cost}{more})
 def {name}({arguments}):
     """What it does.{source}"""
     return {result}
@@ -41,6 +41,7 @@ HEAD = 6  # line of the decorator
 
 DEFAULTS = {
     "form": "binary",
+    "api": "MyOp",
     "cost": '"Add"',
     "more": "",
     "name": "my_op",
@@ -194,6 +195,7 @@ def test_the_table_and_the_opcodes_of_what_is_built_in_stay(tmp_path):
 KNOWN = "binary, unary, scalar_binary, block_reduction, whole_reduction"
 REFUSED = [
     ({"name": "add"}, "instruction add ({}): add is built in; give yours another name"),
+    ({"api": "Add"}, "instruction my_op ({}): Add is the AscendC name of one that is built in; give yours another"),
     ({"source": ""}, 'instruction my_op ({}): its docstring names no source; end it with "Source: ..."'),
     (
         {"form": "ternary"},

@@ -113,21 +113,23 @@ def test_a_size_that_is_not_looked_at_costs_the_same():
     assert {p.choice.cycles for p in found.points} == {440}
     assert {p.choice.touched_bytes for p in found.points} == {0}
     assert found.best.choice.tmp_bytes == 512
+    assert found.points[0].choice.tiling.split_m == 0
+    assert "0" in {t.text for t in curve_picture(found).texts()}, "rows of a tile at 512 B"
 
 
 @pytest.mark.parametrize(
     ("arguments", "more", "text"),
     [
-        (("softmax", (8, 8), "float"), {}, "--curve: SoftMax has no kernel here, so no cycles; softmaxgrad has one"),
+        (("softmax", (8, 8), "float"), {}, "curve: SoftMax has no kernel here, so no cycles; softmaxgrad has one"),
         (
             ("softmaxgrad", (8, 8), "float"),
             {"npu_arch": 2201},
-            "--curve: an architecture has no cycles; name a part with --soc",
+            "curve: an architecture has no cycles; name a part with --soc",
         ),
         (
             ("softmaxgrad", (8, 65536), "float"),
             {},
-            "--curve: no temp up to 188160 B gives a row (one row needs 262464 B); use shorter rows",
+            "curve: no temp up to 188160 B gives a row (one row needs 262464 B); use shorter rows",
         ),
     ],
 )

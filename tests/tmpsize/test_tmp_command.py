@@ -110,6 +110,11 @@ def test_curve_picture_and_export(tmp_path):
     assert (folder / names[2]).read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_given_temp_is_exported_whatever_else_is_asked(tmp_path):
+    _tmpsize("softmaxgrad", "64,128", "float", "--temp", "20000", "--within", "20", "--export", tmp_path)
+    assert "tmp_bytes = 20000" in (tmp_path / "softmaxgrad_64x128_float.toml").read_text()
+
+
 def test_everything_as_json(tmp_path):
     done = _tmpsize("softmaxgrad", "64,128", "float", "--curve", "--within", "10", "--export", tmp_path, "--json")
     answer = json.loads(done.stdout)
@@ -125,7 +130,11 @@ def test_everything_as_json(tmp_path):
         (["--within", "-1"], "--within -1: want a percentage of 0 or more, such as 5"),
         (["--beside", "calc"], "--beside calc: want NAME=BYTES, or NAME=BYTESxNUM for a queue of NUM buffers"),
         (["--format", "ZN"], "--format ZN: want ND or NZ"),
-        (["--arch", "2201", "--curve"], "--curve: an architecture has no cycles; name a part with --soc"),
+        (
+            ["--arch", "2201", "--beside", "a=32"],
+            "--beside: an architecture has no UB to lie in; name a part with --soc",
+        ),
+        (["--arch", "2201", "--curve"], "curve: an architecture has no cycles; name a part with --soc"),
     ],
 )
 def test_refused(more, text):
