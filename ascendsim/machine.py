@@ -275,7 +275,8 @@ def _record_and_check(ready: _Prepared, progress: Progress) -> tuple[Program, tu
     device, block_dim = ready.device, ready.block_dim
     findings = [f for n, a in ready.inputs.items() for f in non_finite(f"input {n}", a)]
     if block_dim > device.aiv:
-        raise InputError(BLOCKS.finding("block_dim", got=block_dim, wanted=device.aiv).message)
+        found = BLOCKS.finding("block_dim", got=block_dim, wanted=device.aiv)
+        raise InputError(f"{found.message}; set block_dim={device.aiv} or less")
     recording = record(ready.kernel, device, block_dim, ready.gm, (ready.argument,), stage(progress, "record"))
     findings += recording.findings
     findings += check_program(recording.program, device)
