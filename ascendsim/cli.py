@@ -226,6 +226,8 @@ def tmpsize(
     from ascendsim import show_tmp
     from ascendsim.tmpsize import tmp_curve, tmp_size
 
+    _need_folder("--out", picture)
+    _need_folder("--export", export)
     answer = tmp_size(
         api,
         parse_shape(shape),
@@ -289,6 +291,7 @@ def plan(
     from ascendsim.plan.answer import answer, load_plan
     from ascendsim.plan.page import plan_page
 
+    _need_folder("--out", folder)
     with _rejection_as_json(as_json):
         found = answer(load_plan(file, parse_changes(changes)), solve)
     if folder is not None:
@@ -368,6 +371,12 @@ def _time_unit(text: str) -> Literal["us", "cycle"]:
 
 def _print_json(value: object) -> None:
     sys.stdout.write(json.dumps(value, indent=1) + "\n")
+
+
+def _need_folder(option: str, path: Path | None) -> None:
+    """Refuse a file in the place of a folder before anything is computed."""
+    if path is not None and path.is_file():
+        raise InputError(f"{option} {path}: is a file; name a folder")
 
 
 @contextmanager

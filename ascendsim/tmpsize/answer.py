@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from operator import index
 from typing import Any
 
 from ascendsim.device import Device, Platform, load_device
@@ -184,6 +185,10 @@ def tmp_size(
         InputError: an input that the API cannot take, or that CANN refuses or logs an error for.
         DeviceError: no such part.
     """
+    try:
+        axes = tuple(index(axis) for axis in shape)
+    except TypeError:
+        raise InputError(f"shape {shape!r}: want whole numbers, such as (64, 128)") from None
     kind = dtype(data_type)
     known = api_of(api)
     device = load_device(soc) if npu_arch is None else None
@@ -193,7 +198,7 @@ def tmp_size(
         raise InputError(f"--format {data_format}: want ND or NZ")
     call = Call(
         api=api.casefold(),
-        shape=tuple(shape),
+        shape=axes,
         element=kind,
         sum_element=_sum_element(known.title, kind, sum_type),
         npu_arch=arch,

@@ -115,6 +115,15 @@ def test_a_given_temp_is_exported_whatever_else_is_asked(tmp_path):
     assert "tmp_bytes = 20000" in (tmp_path / "softmaxgrad_64x128_float.toml").read_text()
 
 
+@pytest.mark.parametrize("option", ["--out", "--export"])
+def test_a_file_in_the_place_of_a_folder(tmp_path, option):
+    file = tmp_path / "f"
+    file.write_text("kept")
+    done = _tmpsize("softmaxgrad", "64,128", "float", option, file, code=2)
+    assert done.stderr == f"error: {option} {file}: is a file; name a folder\n"
+    assert file.read_text() == "kept"
+
+
 def test_everything_as_json(tmp_path):
     done = _tmpsize("softmaxgrad", "64,128", "float", "--curve", "--within", "10", "--export", tmp_path, "--json")
     answer = json.loads(done.stdout)
