@@ -133,11 +133,14 @@ def _solution(solution: Solution) -> dict[str, Any]:
 
 def _cut(cut: Cut, cycles: int | None) -> dict[str, Any]:
     tiling = cut.tiling
+    least, most = cut.call.sizes()
     return {
         "call": cut.call.name,
         "api": cut.call.api,
         "shape": list(cut.call.shape),
         "temp": cut.call.temp,
+        "least_bytes": least,
+        "most_bytes": most,
         "temp_bytes": cut.temp_bytes,
         "split_m": None if tiling is None else tiling.split_m,
         "loops": cut.loops,

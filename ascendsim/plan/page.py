@@ -78,11 +78,10 @@ def _margin_cells(answer: Answer) -> Cells:
 
 
 def _call_cells(answer: Answer) -> Cells:
-    sizes = {use.name: (use.least_bytes, use.most_bytes) for use in answer.layout.temps}
     rows = []
     for cut, cycles in zip(answer.layout.cuts, answer.cycles, strict=True):
         shape = "x".join(str(axis) for axis in cut.call.shape)
-        least, most = sizes[cut.call.temp]
+        least, most = cut.call.sizes()
         call = f"{cut.call.name} {shape}".strip()
         rows.append(
             (call, cut.call.temp, str(least), str(most), str(cut.temp_bytes), *_cut_cells(cut), _or_dash(cycles))
