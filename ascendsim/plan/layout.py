@@ -285,11 +285,11 @@ def _ub_capacity(device: Device, entries: list[Entry], temps: tuple[TempUse, ...
     if first is None:
         yield from _first_beyond(CAP_UB_SAFE, entries, device.ub.safe_bytes.value)
         return
+    yield from _first_beyond(CAP_UB_HW, entries, device.ub_bytes)
     use = next((use for use in temps if use.name == first.name and use.calls), None)
     if use is not None:
         yield _no_room(first, use, visible)
     else:
-        yield from _first_beyond(CAP_UB_HW, entries, device.ub_bytes)
         yield from _first_beyond(CAP_UB, entries, visible)
 
 
