@@ -120,7 +120,11 @@ class Answer:
                 {"place": a.place, "bytes": a.bytes, "step": a.step, "used_bytes": a.used_bytes} for a in self.alive
             ],
             "less_temp": [
-                {"call": less.cut.call.name, "temp_bytes": less.better.temp_bytes, "loops": less.better.loops}
+                {
+                    "temp": less.use.name,
+                    "temp_bytes": less.bytes,
+                    "calls": [{"call": cut.call.name, "loops": cut.loops} for cut in less.better],
+                }
                 for less in self.less_temp
             ],
             "findings": [finding.to_dict() for finding in layout.findings],

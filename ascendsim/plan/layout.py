@@ -119,6 +119,11 @@ class Cut:
     problem: str
 
     @property
+    def has_loops(self) -> bool:
+        """Whether temp decides how the call cuts its rows; of one with a size of its own nothing does."""
+        return self.call.fixed_bytes is None and not self.call.ignores_tiles
+
+    @property
     def loops(self) -> int | None:
         """Tiles, the partial one included; None where the tiling says nothing."""
         if self.tiling is None or self.call.ignores_tiles:

@@ -41,7 +41,7 @@ def plan_page(answer: Answer) -> RenderableType:
     if len(answer.reuse) > _MOST_HINTS:
         parts.append(Text(f"Reuse: {len(answer.reuse) - _MOST_HINTS} more pairs save less."))
     parts += [Text(f"Reuse: {alive.sentence}.") for alive in answer.alive]
-    parts += [Text(f"Temp of {less.sentence}.") for less in answer.less_temp]
+    parts += [Text(f"Temp {less.sentence}.") for less in answer.less_temp]
     parts += [finding_text(finding) for finding in answer.layout.findings]
     return Group(*parts)
 
