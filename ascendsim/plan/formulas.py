@@ -9,10 +9,13 @@ from ascendsim.dtypes import DTYPES
 from ascendsim.errors import DeviceError, InputError
 from ascendsim.plan.expressions import FUNCTIONS, Expression, ExpressionError, near_name, parse
 from ascendsim.plan.model import POLICIES, ApiSpec, BufferSpec, Limit, Place, PlanFile, QueueSpec, RangeSpec
+from ascendsim.tmpsize.apis import APIS
 
 CONSTANTS: dict[str, int] = {d.name: d.bytes for d in DTYPES} | {"KiB": 1024}
 """Names that every expression may use: element types stand for their bytes."""
 FLAGS = ("is_front", "is_update", "is_basic_block", "is_flash_output_brc")
+_ARGUMENTS = {"sum_dtype": "sum_element"} | {flag: flag for flag in FLAGS}
+"""Optional arguments of an API by their key in a plan, as `tmpsize.apis` calls them."""
 
 
 def is_field_name(name: str) -> bool:
@@ -269,8 +272,21 @@ class _Compiler:
             position=(spec.position or "") if isinstance(spec, QueueSpec) else "",
         )
 
+    def _check_arguments(self, key: str, spec: ApiSpec) -> None:
+        """Refuse optional arguments that belong to other APIs."""
+        if spec.api is None:
+            takes, title = frozenset[str](), "a call with bytes of its own"
+        else:
+            known = APIS[spec.api.replace("_", "")]
+            takes, title = known.takes, known.title
+        has = ", ".join(argument for argument, name in _ARGUMENTS.items() if name in takes) or "none"
+        for argument, name in _ARGUMENTS.items():
+            if argument in spec.model_fields_set and name not in takes:
+                raise InputError(f"{self._file}: {key}.{argument}: {title} has no such argument; it has {has}")
+
     def _api(self, name: str, spec: ApiSpec) -> Api:
         key = f"apis.{name}"
+        self._check_arguments(key, spec)
         return Api(
             name=name,
             api=spec.api or name,
