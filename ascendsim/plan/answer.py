@@ -83,6 +83,7 @@ class Answer:
         return {
             "plan": plan.name,
             "device": plan.device.name,
+            "calibrated": plan.device.calibrated.value,
             "limit": layout.limit,
             "fits": self.fits,
             "tiling": {name: layout.names[name] for name in (*plan.ranges, *plan.fields)},

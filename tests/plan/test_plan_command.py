@@ -77,6 +77,14 @@ def test_each_call_has_its_own_sizes_where_two_share_a_temp():
     assert [(temp["least_bytes"], temp["most_bytes"]) for temp in found["temps"]] == [(2368, 37888)]
 
 
+@pytest.mark.parametrize(("device", "calibrated"), [("Ascend910B1", True), ("Ascend310P3", False)])
+def test_json_says_whether_cycles_are_calibrated(device, calibrated):
+    changes = {"device": device, "block_dim": 8}
+    found = answer(load_plan("softmaxgrad_960x960_float", changes), "tile_m").to_dict()
+    assert found["calibrated"] is calibrated
+    assert any(row["cycles"] for row in found["table"])
+
+
 def test_out_writes_a_picture_and_the_answer(tmp_path):
     folder = tmp_path / "a" / "b"
     _run("plan_matmul_l0b", "--out", folder, code=1)
