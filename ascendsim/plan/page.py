@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ascendsim.plan.answer import Answer
 from ascendsim.plan.layout import Cut
-from ascendsim.plan.solve import TableRow
+from ascendsim.plan.solve import TableRow, enough_temp
 from ascendsim.report import finding_text
 
 Cells = Sequence[tuple[str, ...]]
@@ -50,7 +50,7 @@ def _fastest(answer: Answer) -> list[str]:
     row = answer.fastest
     if row is None or row.cut is None or answer.solution is None:
         return []
-    choice = f"{answer.solution.field} = {row.value} with {row.cut.temp_bytes} B of temp"
+    choice = f"{answer.solution.field} = {row.value}; {enough_temp(row.cut)} B of temp are enough"
     return [f"Fewest cycles a row of those shown, below the {answer.table_limit} limit: {choice}."]
 
 
