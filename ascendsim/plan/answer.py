@@ -1,7 +1,9 @@
 """What `ascendsim plan` answers: the map, the margins, the largest legal value, the table and the hints."""
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,9 @@ from ascendsim.plan.model import LIMITS, PLACES, Limit, Place, is_scenario, plan
 from ascendsim.plan.scenarios import plan_of_scenario
 from ascendsim.plan.solve import Solution, TableRow, cut_cycles, field_to_solve, solve, tabulate, values_of
 from ascendsim.scenario import load_scenario, shipped
+
+_NEAREST = 3
+"""Shipped names that are told instead of an unknown one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +182,24 @@ def load_plan(path: str | Path, changes: Mapping[str, Any]) -> Plan:
         known = [shipped(kind, str(path)) for kind in ("tilings", "scenarios")] if file.parent == Path() else []
         file = next((found for found in known if found is not None), file)
     if not file.is_file():
-        raise InputError(f"{path}: no such plan or scenario file")
+        near = _nearest_shipped(file.stem) if file.parent == Path() else ""
+        raise InputError(f"{path}: no such plan or scenario file{near}")
     raw = read_toml(file)
     if "operator" in raw and "tensors" not in raw:
         raise InputError(f"{file}: a tiling of an operator, without tensors; plan the scenario that names it")
     if is_scenario(raw):
         return plan_of_scenario(load_scenario(file, changes), str(file))
     return compiled(plan_file(raw, str(file), changes), str(file))
+
+
+def _nearest_shipped(name: str) -> str:
+    """Return the nearest names of plans and scenarios that come with the package, in words."""
+    package = Path(str(resources.files("ascendsim")))
+    patterns = ("tilings/plan_*.toml", "scenarios/*.toml")
+    files = [file for folder in (package / "data", package.parent) for text in patterns for file in folder.glob(text)]
+    names = sorted({file.stem for file in files})
+    near = difflib.get_close_matches(name, names, n=_NEAREST, cutoff=0.0)
+    return f"; the nearest that come with the package: {', '.join(near)}" if near else ""
 
 
 def answer(plan: Plan, wanted: str | None = None) -> Answer:

@@ -162,8 +162,17 @@ def compiled(spec: PlanFile, file: str, device: Device | None = None) -> Plan:
     for formula in _formulas(plan):
         for name, column in formula.expression.names.items():
             if name not in known:
-                raise formula.error(column, f"unknown name {name!r}{near_name(name, known)}")
+                raise formula.error(column, f"unknown name {name!r}{_instead(plan, formula, name, known)}")
     return plan
+
+
+def _instead(plan: Plan, formula: Formula, name: str, known: Mapping[str, int]) -> str:
+    """Return what an unknown name may be meant for; a temp's only name may be one of POLICIES."""
+    sizes = [temp.bytes for temp in plan.temps]
+    if formula not in sizes or formula.expression.text.strip() != name:
+        return near_name(name, known)
+    fields = [*plan.fields, *plan.ranges]
+    return near_name(name, [*POLICIES, *fields]) or f"; want {', '.join(POLICIES)} or an expression"
 
 
 def _formulas(plan: Plan) -> Iterator[Formula]:

@@ -38,8 +38,9 @@ def plan_page(answer: Answer) -> RenderableType:
         parts.append(_choices(answer))
     parts += [Text(line) for line in _fastest(answer)]
     parts += [Text(f"Reuse: {pair.sentence}.") for pair in answer.reuse[:_MOST_HINTS]]
-    if len(answer.reuse) > _MOST_HINTS:
-        parts.append(Text(f"Reuse: {len(answer.reuse) - _MOST_HINTS} more pairs save less."))
+    more = len(answer.reuse) - _MOST_HINTS
+    if more > 0:
+        parts.append(Text(f"Reuse: {'1 more pair saves' if more == 1 else f'{more} more pairs save'} less."))
     parts += [Text(f"Reuse: {alive.sentence}.") for alive in answer.alive]
     parts += [Text(f"Temp {less.sentence}.") for less in answer.less_temp]
     parts += [finding_text(finding) for finding in answer.layout.findings]
@@ -110,7 +111,7 @@ def _choices(answer: Answer) -> Table:
     if has_calls:
         columns += [*["call"] * many, "temp", "split_m", "loops", "tail_m", "cycles", "a row"]
     cells = [_choice_cells(row, many=many) for row in answer.table]
-    return _table(f"What each {answer.solution.field} gives", tuple(columns), cells)
+    return _table(f"What each value of {answer.solution.field} gives", tuple(columns), cells)
 
 
 def _choice_cells(row: TableRow, *, many: bool) -> tuple[str, ...]:

@@ -123,6 +123,28 @@ BUFFER = '[buffers.x]\nbytes = "{}"\n'
             "p.toml: apis.a: its temp t is already the name of a queue or buffer",
         ),
         (
+            '[temps.t]\nbytes = "fitt"\n',
+            """p.toml: temps.t.bytes: column 1 of "fitt": unknown name 'fitt'; did you mean fit?""",
+        ),
+        (
+            '[temps.t]\nbytes = "big"\n',
+            (
+                """p.toml: temps.t.bytes: column 1 of "big": unknown name 'big'; want fit, min, max, framework or an """
+                "expression"
+            ),
+        ),
+        (
+            '[tiling]\nrows = 8\n[temps.t]\nbytes = "rwos"\n',
+            """p.toml: temps.t.bytes: column 1 of "rwos": unknown name 'rwos'; did you mean rows?""",
+        ),
+        (
+            '[apis.a]\napi = "softmaxgrad"\nshape = [8, 8]\n',
+            (
+                "p.toml: apis.a.api: Input should be 'softmax_grad', 'soft_max', 'soft_max_flash', 'soft_max_flash_v2', "
+                "'soft_max_flash_v3' or 'log_soft_max'; did you mean softmax_grad?"
+            ),
+        ),
+        (
             '[temps.t]\nbytes = "max"\n',
             'p.toml: temps.t: no API says temp = "t", so it needs bytes of its own',
         ),
@@ -218,7 +240,7 @@ def test_a_second_range_needs_a_value():
     [
         ("tiling.rwos", 3, "p.toml: --set tiling.rwos: unknown key; the nearest is tiling.rows"),
         ("buffers.y.bytes", 3, "p.toml: --set buffers.y.bytes: unknown key; the nearest is buffers.x.bytes"),
-        ("limit", "sofe", "p.toml: limit: Input should be 'safe', 'visible' or 'hardware'"),
+        ("limit", "sofe", "p.toml: limit: Input should be 'safe', 'visible' or 'hardware'; did you mean safe?"),
     ],
 )
 def test_what_cannot_be_set(key, value, message):
@@ -264,6 +286,14 @@ def test_an_unknown_device_is_named():
 def test_files_that_are_none(tmp_path):
     with pytest.raises(InputError, match=r"nothing\.toml: no such plan or scenario file"):
         load_plan("nothing.toml", {})
+    with pytest.raises(InputError) as caught:
+        load_plan("plan_fused", {})
+    start = (
+        "plan_fused: no such plan or scenario file; the nearest that come with the package: plan_fused_softmax_grad, "
+    )
+    assert str(caught.value).startswith(start)
+    with pytest.raises(InputError, match=r"no such plan or scenario file$"):
+        load_plan(tmp_path / "plan_fused", {})
     bad = tmp_path / "bad.toml"
     bad.write_text("schema = \n")
     with pytest.raises(InputError, match=r"bad\.toml: not valid TOML"):
