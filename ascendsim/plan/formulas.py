@@ -1,7 +1,7 @@
 """A plan whose expressions are parsed and whose names are checked: what can be evaluated for any tiling."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
 from ascendsim.device import Device, load_device
@@ -114,6 +114,7 @@ class Plan:
         fields: tiling fields with a value or expression, each behind those it needs.
         ranges: tiling fields to solve for.
         source: where it comes from, for messages.
+        keys: where a finding stands in that source, for keys of the plan that it does not have.
     """
 
     source: str
@@ -125,6 +126,7 @@ class Plan:
     units: tuple[Unit, ...]
     apis: tuple[Api, ...]
     temps: tuple[Temp, ...]
+    keys: Mapping[str, str] = field(default_factory=dict)
 
     def names(self, chosen: Mapping[str, int]) -> dict[str, int]:
         """Return the value of every name; `chosen` has those of the ranges.

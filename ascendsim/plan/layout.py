@@ -23,7 +23,7 @@ ALIGN_BYTES: dict[Place, int] = {"UB": 32, "L1": 32, "L0A": 512, "L0B": 512, "L0
 _TILING_SOURCE = "asc-devkit 9.1.0, softmax tiling (host)"
 _UB_SOURCE = "asc-devkit docs, architecture pages; platform GetCoreMemSize"
 _SMALLER = "use a smaller tile, fewer buffers, or a smaller or shared temp"
-_ROOM = "{operand} ends at {got} B ({bits} bits), {over} B beyond the {wanted} B "
+_ROOM = "{operand} ends at {got} B, {over} B beyond the {wanted} B "
 CAP_UB_HW = Rule("E-CAP-UB-HW", _ROOM + "of UB that exist", _SMALLER, _UB_SOURCE)
 CAP_UB = Rule("E-CAP-UB", _ROOM + "of UB that Ascend C sees", _SMALLER, _UB_SOURCE)
 CAP_UB_SAFE = Rule(
@@ -206,6 +206,7 @@ def lay_out(plan: Plan, chosen: Mapping[str, int], limit: Limit) -> Layout:
         ends["UB"] = entry.end_bytes
     cuts = tuple(cut_of(call, use.bytes) for use in temps for call in use.calls)
     findings = (*_capacity(plan, entries, temps), *_counts(plan, names), *_rows(plan, names), *_of_temps(temps, cuts))
+    findings = tuple(replace(f, where=plan.keys.get(f.where, f.where)) for f in findings)
     return Layout(names, limit, tuple(entries), temps, cuts, findings)
 
 
@@ -306,7 +307,7 @@ def _first_beyond(rule: Rule, entries: list[Entry], end: int) -> Iterator[Findin
 
 def _too_long(rule: Rule, entry: Entry, end: int) -> Finding:
     got = entry.end_bytes
-    fill: dict[str, object] = {"over": got - end, "bits": 8 * got}
+    fill: dict[str, object] = {"over": got - end}
     return rule.finding(_key(entry), operand=entry.name, got=got, wanted=end, fill=fill)
 
 

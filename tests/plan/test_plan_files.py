@@ -140,8 +140,8 @@ BUFFER = '[buffers.x]\nbytes = "{}"\n'
         (
             '[apis.a]\napi = "softmaxgrad"\nshape = [8, 8]\n',
             (
-                "p.toml: apis.a.api: Input should be 'softmax_grad', 'soft_max', 'soft_max_flash', 'soft_max_flash_v2', "
-                "'soft_max_flash_v3' or 'log_soft_max'; did you mean softmax_grad?"
+                "p.toml: apis.a.api: Input should be 'softmax_grad', 'soft_max', 'soft_max_flash', "
+                "'soft_max_flash_v2', 'soft_max_flash_v3' or 'log_soft_max'; did you mean softmax_grad?"
             ),
         ),
         (

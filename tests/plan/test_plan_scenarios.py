@@ -72,6 +72,19 @@ def test_a_kernels_plan_finds_what_the_rules_find(tile_length):
     assert found.layout.names["tile_length"] == tile_length
 
 
+def test_findings_name_no_key_that_the_scenario_does_not_have():
+    found, _ = _planned("scaled_softmax_grad", {"tiling.tile_m": 64})
+    where = "queue or TBuf of the kernel"
+    assert [str(f).split(" (to mend")[0] for f in found.layout.findings] == [
+        f"E-CAP-UB-HW {where}: tmp ends at 209920 B, 13312 B beyond the 196608 B of UB that exist",
+        f"E-CAP-UB {where}: out_ds ends at 196608 B, 256 B beyond the 196352 B of UB that Ascend C sees",
+    ]
+    found, _ = _planned("softmaxgrad_960x960_float", {"tiling.tile_m": 8})
+    assert {f.where for f in found.layout.findings} == {"tiling.tmp_bytes"}
+    found, _ = _planned("softmaxgrad_960x960_float", {"tiling.tile_m": 9})
+    assert found.layout.findings[0].where == "queues.out"
+
+
 def test_a_kernel_that_cannot_be_recorded(tmp_path):
     (tmp_path / "k.py").write_text(
         "from ascendsim import TPosition\n\n\ndef main(asc, x, t):\n"
