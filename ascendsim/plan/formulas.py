@@ -142,9 +142,9 @@ class Plan:
     def depends_on(self, name: str) -> set[str]:
         """Names of the fields that change with one."""
         found = {name}
-        for field, formula in self.fields.items():
+        for other, formula in self.fields.items():
             if found & set(formula.expression.names):
-                found.add(field)
+                found.add(other)
         return found
 
 
