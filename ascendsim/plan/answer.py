@@ -1,7 +1,9 @@
 """What `ascendsim plan` answers: the map, the margins, the largest legal value, the table and the hints."""
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,9 @@ from ascendsim.plan.model import LIMITS, PLACES, Limit, Place, is_scenario, plan
 from ascendsim.plan.scenarios import plan_of_scenario
 from ascendsim.plan.solve import Solution, TableRow, cut_cycles, field_to_solve, solve, tabulate, values_of
 from ascendsim.scenario import load_scenario, shipped
+
+_NEAREST = 3
+"""Shipped names that are told instead of an unknown one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,7 @@ class Answer:
         return {
             "plan": plan.name,
             "device": plan.device.name,
+            "calibrated": plan.device.calibrated.value,
             "limit": layout.limit,
             "fits": self.fits,
             "tiling": {name: layout.names[name] for name in (*plan.ranges, *plan.fields)},
@@ -120,7 +126,11 @@ class Answer:
                 {"place": a.place, "bytes": a.bytes, "step": a.step, "used_bytes": a.used_bytes} for a in self.alive
             ],
             "less_temp": [
-                {"call": less.cut.call.name, "temp_bytes": less.better.temp_bytes, "loops": less.better.loops}
+                {
+                    "temp": less.use.name,
+                    "temp_bytes": less.bytes,
+                    "calls": [{"call": cut.call.name, "loops": cut.loops} for cut in less.better],
+                }
                 for less in self.less_temp
             ],
             "findings": [finding.to_dict() for finding in layout.findings],
@@ -133,11 +143,14 @@ def _solution(solution: Solution) -> dict[str, Any]:
 
 def _cut(cut: Cut, cycles: int | None) -> dict[str, Any]:
     tiling = cut.tiling
+    least, most = cut.call.sizes()
     return {
         "call": cut.call.name,
         "api": cut.call.api,
         "shape": list(cut.call.shape),
         "temp": cut.call.temp,
+        "least_bytes": least,
+        "most_bytes": most,
         "temp_bytes": cut.temp_bytes,
         "split_m": None if tiling is None else tiling.split_m,
         "loops": cut.loops,
@@ -169,13 +182,24 @@ def load_plan(path: str | Path, changes: Mapping[str, Any]) -> Plan:
         known = [shipped(kind, str(path)) for kind in ("tilings", "scenarios")] if file.parent == Path() else []
         file = next((found for found in known if found is not None), file)
     if not file.is_file():
-        raise InputError(f"{path}: no such plan or scenario file")
+        near = _nearest_shipped(file.stem) if file.parent == Path() else ""
+        raise InputError(f"{path}: no such plan or scenario file{near}")
     raw = read_toml(file)
     if "operator" in raw and "tensors" not in raw:
         raise InputError(f"{file}: a tiling of an operator, without tensors; plan the scenario that names it")
     if is_scenario(raw):
         return plan_of_scenario(load_scenario(file, changes), str(file))
     return compiled(plan_file(raw, str(file), changes), str(file))
+
+
+def _nearest_shipped(name: str) -> str:
+    """Return the nearest names of plans and scenarios that come with the package, in words."""
+    package = Path(str(resources.files("ascendsim")))
+    patterns = ("tilings/plan_*.toml", "scenarios/*.toml")
+    files = [file for folder in (package / "data", package.parent) for text in patterns for file in folder.glob(text)]
+    names = sorted({file.stem for file in files})
+    near = difflib.get_close_matches(name, names, n=_NEAREST, cutoff=0.0)
+    return f"; the nearest that come with the package: {', '.join(near)}" if near else ""
 
 
 def answer(plan: Plan, wanted: str | None = None) -> Answer:

@@ -1,7 +1,7 @@
 """A plan whose expressions are parsed and whose names are checked: what can be evaluated for any tiling."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
 from ascendsim.device import Device, load_device
@@ -9,10 +9,13 @@ from ascendsim.dtypes import DTYPES
 from ascendsim.errors import DeviceError, InputError
 from ascendsim.plan.expressions import FUNCTIONS, Expression, ExpressionError, near_name, parse
 from ascendsim.plan.model import POLICIES, ApiSpec, BufferSpec, Limit, Place, PlanFile, QueueSpec, RangeSpec
+from ascendsim.tmpsize.apis import APIS
 
 CONSTANTS: dict[str, int] = {d.name: d.bytes for d in DTYPES} | {"KiB": 1024}
 """Names that every expression may use: element types stand for their bytes."""
 FLAGS = ("is_front", "is_update", "is_basic_block", "is_flash_output_brc")
+_ARGUMENTS = {"sum_dtype": "sum_element"} | {flag: flag for flag in FLAGS}
+"""Optional arguments of an API by their key in a plan, as `tmpsize.apis` calls them."""
 
 
 def is_field_name(name: str) -> bool:
@@ -111,6 +114,7 @@ class Plan:
         fields: tiling fields with a value or expression, each behind those it needs.
         ranges: tiling fields to solve for.
         source: where it comes from, for messages.
+        keys: where a finding stands in that source, for keys of the plan that it does not have.
     """
 
     source: str
@@ -122,6 +126,7 @@ class Plan:
     units: tuple[Unit, ...]
     apis: tuple[Api, ...]
     temps: tuple[Temp, ...]
+    keys: Mapping[str, str] = field(default_factory=dict)
 
     def names(self, chosen: Mapping[str, int]) -> dict[str, int]:
         """Return the value of every name; `chosen` has those of the ranges.
@@ -137,9 +142,9 @@ class Plan:
     def depends_on(self, name: str) -> set[str]:
         """Names of the fields that change with one."""
         found = {name}
-        for field, formula in self.fields.items():
+        for other, formula in self.fields.items():
             if found & set(formula.expression.names):
-                found.add(field)
+                found.add(other)
         return found
 
 
@@ -159,8 +164,17 @@ def compiled(spec: PlanFile, file: str, device: Device | None = None) -> Plan:
     for formula in _formulas(plan):
         for name, column in formula.expression.names.items():
             if name not in known:
-                raise formula.error(column, f"unknown name {name!r}{near_name(name, known)}")
+                raise formula.error(column, f"unknown name {name!r}{_instead(plan, formula, name, known)}")
     return plan
+
+
+def _instead(plan: Plan, formula: Formula, name: str, known: Mapping[str, int]) -> str:
+    """Return what an unknown name may be meant for; a temp's only name may be one of POLICIES."""
+    sizes = [temp.bytes for temp in plan.temps]
+    if formula not in sizes or formula.expression.text.strip() != name:
+        return near_name(name, known)
+    fields = [*plan.fields, *plan.ranges]
+    return near_name(name, [*POLICIES, *fields]) or f"; want {', '.join(POLICIES)} or an expression"
 
 
 def _formulas(plan: Plan) -> Iterator[Formula]:
@@ -269,8 +283,21 @@ class _Compiler:
             position=(spec.position or "") if isinstance(spec, QueueSpec) else "",
         )
 
+    def _check_arguments(self, key: str, spec: ApiSpec) -> None:
+        """Refuse optional arguments that belong to other APIs."""
+        if spec.api is None:
+            takes, title = frozenset[str](), "a call with bytes of its own"
+        else:
+            known = APIS[spec.api.replace("_", "")]
+            takes, title = known.takes, known.title
+        has = ", ".join(argument for argument, name in _ARGUMENTS.items() if name in takes) or "none"
+        for argument, name in _ARGUMENTS.items():
+            if argument in spec.model_fields_set and name not in takes:
+                raise InputError(f"{self._file}: {key}.{argument}: {title} has no such argument; it has {has}")
+
     def _api(self, name: str, spec: ApiSpec) -> Api:
         key = f"apis.{name}"
+        self._check_arguments(key, spec)
         return Api(
             name=name,
             api=spec.api or name,

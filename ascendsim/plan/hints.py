@@ -50,38 +50,65 @@ class Alive:
 
 @dataclass(frozen=True, slots=True)
 class LessTemp:
-    """A smaller temp with which a call has as few tiles, or fewer: more temp can give smaller tiles."""
+    """A smaller temp with which no call that uses it has more tiles: more temp can even give smaller tiles.
 
-    cut: Cut
-    better: Cut
+    `cuts` are how the calls that have loops cut their rows now, `better` how they do with the smaller temp.
+    """
+
+    use: TempUse
+    cuts: tuple[Cut, ...]
+    better: tuple[Cut, ...]
+
+    @property
+    def bytes(self) -> int:
+        """The smaller size."""
+        return self.better[0].temp_bytes
 
     @property
     def sentence(self) -> str:
         """What to do."""
-        name, size, loops = self.cut.call.name, self.better.temp_bytes, self.better.loops
-        if loops == self.cut.loops:
-            return f"{name}: {size} B of temp are enough for the same {loops} loops as {self.cut.temp_bytes} B"
-        return f"{name}: {size} B of temp give {loops} loops, {self.cut.temp_bytes} B give {self.cut.loops}"
+        now, then = _loops_of(self.cuts), _loops_of(self.better)
+        if now == then:
+            return f"{self.use.name}: {self.bytes} B are enough for the same {now} as {self.use.bytes} B"
+        return f"{self.use.name}: {self.bytes} B give {then}, {self.use.bytes} B give {now}"
 
 
 def less_temp(temps: Iterable[TempUse], cuts: Iterable[Cut]) -> list[LessTemp]:
-    """Return, for each call, the least temp with the fewest tiles, where that is less than the call has."""
-    least = {call.name: call.sizes()[0] for use in temps for call in use.calls}
+    """Return, for each temp, the least size with the fewest tiles, where that is less than it has.
+
+    With this size no call has more tiles than it has now, and with every smaller one some call has more than with this.
+    """
+    all_cuts = list(cuts)
     found = []
-    for cut in cuts:
-        better = _best(cut, least[cut.call.name])
+    for use in temps:
+        of_temp = tuple(cut for cut in all_cuts if cut.call.temp == use.name and cut.has_loops)
+        better = _better(use, of_temp)
         if better is not None:
-            found.append(LessTemp(cut, better))
+            found.append(LessTemp(use, of_temp, better))
     return found
 
 
-def _best(cut: Cut, least: int) -> Cut | None:
-    if not cut.loops:
+def _better(use: TempUse, cuts: tuple[Cut, ...]) -> tuple[Cut, ...] | None:
+    if not cuts or not all(cut.loops for cut in cuts):
         return None
-    sizes = range(align_up(least, DATABLOCK_BYTES), cut.temp_bytes, DATABLOCK_BYTES)
-    others = [(other.loops, size, other) for size in sizes if (other := cut_of(cut.call, size)).loops]
-    best = min(others, key=lambda other: other[:2], default=None)
-    return best[2] if best is not None and best[0] <= cut.loops else None
+    best: tuple[Cut, ...] | None = None
+    fewest = sum(cut.loops or 0 for cut in cuts) + 1
+    for size in range(align_up(use.least_bytes, DATABLOCK_BYTES), use.bytes, DATABLOCK_BYTES):
+        others = tuple(cut_of(cut.call, size) for cut in cuts)
+        loops = sum(other.loops or 0 for other in others)
+        if loops < fewest and all(_no_more(other, cut) for other, cut in zip(others, cuts, strict=True)):
+            best, fewest = others, loops
+    return best
+
+
+def _no_more(other: Cut, cut: Cut) -> bool:
+    """Whether a call has tiles, and no more than with another temp."""
+    return bool(other.loops) and (other.loops or 0) <= (cut.loops or 0)
+
+
+def _loops_of(cuts: tuple[Cut, ...]) -> str:
+    """Loops of each call in words."""
+    return " and ".join(f"{cut.loops} {'loop' if cut.loops == 1 else 'loops'} of {cut.call.name}" for cut in cuts)
 
 
 def reuse(entries: Iterable[Entry]) -> list[Reuse]:

@@ -23,7 +23,7 @@ ALIGN_BYTES: dict[Place, int] = {"UB": 32, "L1": 32, "L0A": 512, "L0B": 512, "L0
 _TILING_SOURCE = "asc-devkit 9.1.0, softmax tiling (host)"
 _UB_SOURCE = "asc-devkit docs, architecture pages; platform GetCoreMemSize"
 _SMALLER = "use a smaller tile, fewer buffers, or a smaller or shared temp"
-_ROOM = "{operand} ends at {got} B ({bits} bits), {over} B beyond the {wanted} B "
+_ROOM = "{operand} ends at {got} B, {over} B beyond the {wanted} B "
 CAP_UB_HW = Rule("E-CAP-UB-HW", _ROOM + "of UB that exist", _SMALLER, _UB_SOURCE)
 CAP_UB = Rule("E-CAP-UB", _ROOM + "of UB that Ascend C sees", _SMALLER, _UB_SOURCE)
 CAP_UB_SAFE = Rule(
@@ -119,6 +119,11 @@ class Cut:
     problem: str
 
     @property
+    def has_loops(self) -> bool:
+        """Whether temp decides how the call cuts its rows; of one with a size of its own nothing does."""
+        return self.call.fixed_bytes is None and not self.call.ignores_tiles
+
+    @property
     def loops(self) -> int | None:
         """Tiles, the partial one included; None where the tiling says nothing."""
         if self.tiling is None or self.call.ignores_tiles:
@@ -201,6 +206,7 @@ def lay_out(plan: Plan, chosen: Mapping[str, int], limit: Limit) -> Layout:
         ends["UB"] = entry.end_bytes
     cuts = tuple(cut_of(call, use.bytes) for use in temps for call in use.calls)
     findings = (*_capacity(plan, entries, temps), *_counts(plan, names), *_rows(plan, names), *_of_temps(temps, cuts))
+    findings = tuple(replace(f, where=plan.keys.get(f.where, f.where)) for f in findings)
     return Layout(names, limit, tuple(entries), temps, cuts, findings)
 
 
@@ -285,11 +291,11 @@ def _ub_capacity(device: Device, entries: list[Entry], temps: tuple[TempUse, ...
     if first is None:
         yield from _first_beyond(CAP_UB_SAFE, entries, device.ub.safe_bytes.value)
         return
+    yield from _first_beyond(CAP_UB_HW, entries, device.ub_bytes)
     use = next((use for use in temps if use.name == first.name and use.calls), None)
     if use is not None:
         yield _no_room(first, use, visible)
     else:
-        yield from _first_beyond(CAP_UB_HW, entries, device.ub_bytes)
         yield from _first_beyond(CAP_UB, entries, visible)
 
 
@@ -301,7 +307,7 @@ def _first_beyond(rule: Rule, entries: list[Entry], end: int) -> Iterator[Findin
 
 def _too_long(rule: Rule, entry: Entry, end: int) -> Finding:
     got = entry.end_bytes
-    fill: dict[str, object] = {"over": got - end, "bits": 8 * got}
+    fill: dict[str, object] = {"over": got - end}
     return rule.finding(_key(entry), operand=entry.name, got=got, wanted=end, fill=fill)
 
 

@@ -1,6 +1,7 @@
 """Plan files: a device, tiling fields, and the buffers, queues and APIs that need room. Read and checked here."""
 
 import difflib
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -261,6 +262,9 @@ def _described(error: ValidationError) -> str:
         if e["type"] == "extra_forbidden":
             near = difflib.get_close_matches(str(loc[-1]), _siblings(loc), n=1, cutoff=0.4)
             reason = "unknown key" + (f"; did you mean {near[0]}?" if near else "")
+        if e["type"] == "literal_error" and isinstance(e["input"], str):
+            near = difflib.get_close_matches(e["input"], re.findall(r"'([^']*)'", e["ctx"]["expected"]), n=1)
+            reason += f"; did you mean {near[0]}?" if near else ""
         path = ".".join(str(part) for part in loc)
         lines.append(f"{path}: {reason}" if path else reason)
     return "; ".join(lines)

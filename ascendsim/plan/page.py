@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ascendsim.plan.answer import Answer
 from ascendsim.plan.layout import Cut
-from ascendsim.plan.solve import TableRow
+from ascendsim.plan.solve import TableRow, enough_temp
 from ascendsim.report import finding_text
 
 Cells = Sequence[tuple[str, ...]]
@@ -38,10 +38,11 @@ def plan_page(answer: Answer) -> RenderableType:
         parts.append(_choices(answer))
     parts += [Text(line) for line in _fastest(answer)]
     parts += [Text(f"Reuse: {pair.sentence}.") for pair in answer.reuse[:_MOST_HINTS]]
-    if len(answer.reuse) > _MOST_HINTS:
-        parts.append(Text(f"Reuse: {len(answer.reuse) - _MOST_HINTS} more pairs save less."))
+    more = len(answer.reuse) - _MOST_HINTS
+    if more > 0:
+        parts.append(Text(f"Reuse: {'1 more pair saves' if more == 1 else f'{more} more pairs save'} less."))
     parts += [Text(f"Reuse: {alive.sentence}.") for alive in answer.alive]
-    parts += [Text(f"Temp of {less.sentence}.") for less in answer.less_temp]
+    parts += [Text(f"Temp {less.sentence}.") for less in answer.less_temp]
     parts += [finding_text(finding) for finding in answer.layout.findings]
     return Group(*parts)
 
@@ -50,7 +51,7 @@ def _fastest(answer: Answer) -> list[str]:
     row = answer.fastest
     if row is None or row.cut is None or answer.solution is None:
         return []
-    choice = f"{answer.solution.field} = {row.value} with {row.cut.temp_bytes} B of temp"
+    choice = f"{answer.solution.field} = {row.value}; {enough_temp(row.cut)} B of temp are enough"
     return [f"Fewest cycles a row of those shown, below the {answer.table_limit} limit: {choice}."]
 
 
@@ -78,11 +79,10 @@ def _margin_cells(answer: Answer) -> Cells:
 
 
 def _call_cells(answer: Answer) -> Cells:
-    sizes = {use.name: (use.least_bytes, use.most_bytes) for use in answer.layout.temps}
     rows = []
     for cut, cycles in zip(answer.layout.cuts, answer.cycles, strict=True):
         shape = "x".join(str(axis) for axis in cut.call.shape)
-        least, most = sizes[cut.call.temp]
+        least, most = cut.call.sizes()
         call = f"{cut.call.name} {shape}".strip()
         rows.append(
             (call, cut.call.temp, str(least), str(most), str(cut.temp_bytes), *_cut_cells(cut), _or_dash(cycles))
@@ -111,7 +111,7 @@ def _choices(answer: Answer) -> Table:
     if has_calls:
         columns += [*["call"] * many, "temp", "split_m", "loops", "tail_m", "cycles", "a row"]
     cells = [_choice_cells(row, many=many) for row in answer.table]
-    return _table(f"What each {answer.solution.field} gives", tuple(columns), cells)
+    return _table(f"What each value of {answer.solution.field} gives", tuple(columns), cells)
 
 
 def _choice_cells(row: TableRow, *, many: bool) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """A scenario's buffers as a plan: what its operator's host side allocates, with the tile as a field to solve for."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -14,6 +15,11 @@ from ascendsim.scenario import Scenario
 _TEMPS = {"max": "fit", "min": "min", "framework": "framework"}
 """The operator's words for its temp, as a plan has them: its "max" is cut to what UB has left."""
 
+_TEMP_KEY = "tiling.tmp_bytes"
+"""The operator's key for its temp."""
+_IN_KERNEL = "queue or TBuf of the kernel"
+"""Where a buffer stands that the kernel allocates: no key of the scenario has it."""
+
 
 def plan_of_scenario(scenario: Scenario, source: str) -> Plan:
     """Return the plan of a loaded scenario; of a kernel of the user's own it is what a recording allocates.
@@ -24,11 +30,13 @@ def plan_of_scenario(scenario: Scenario, source: str) -> Plan:
     device, operator = scenario.load_device(), scenario.find_operator()
     if operator is None:
         raw = _of_kernel(scenario)
+        keys = {f"queues.{name}": _IN_KERNEL for name in raw["queues"]}
     else:
         _check_host(scenario, operator, device)
         raw = _OPERATORS[operator.name](scenario)
+        keys = {f"temps.{name}": _TEMP_KEY for name in raw["temps"]} | {f"apis.{n}": _TEMP_KEY for n in raw["apis"]}
     head = {"schema": 1, "name": scenario.name, "device": device.name}
-    return compiled(plan_file(head | raw, source, {}), source, device)
+    return replace(compiled(plan_file(head | raw, source, {}), source, device), keys=keys)
 
 
 def _check_host(scenario: Scenario, operator: Operator, device: Device) -> None:

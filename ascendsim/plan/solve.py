@@ -9,8 +9,9 @@ from ascendsim.errors import AscendSimError, InputError, Severity
 from ascendsim.plan.apis import Call
 from ascendsim.plan.expressions import near_name
 from ascendsim.plan.formulas import Plan
-from ascendsim.plan.layout import Cut, Layout, lay_out, limit_bytes, units_exceed_ub
+from ascendsim.plan.layout import Cut, Layout, cut_of, lay_out, limit_bytes, units_exceed_ub
 from ascendsim.plan.model import LIMITS, PLACES, Limit, Place
+from ascendsim.terms import DATABLOCK_BYTES, align_up
 from ascendsim.tmpsize import predicted_cycles
 
 MOST_VALUES = 65536
@@ -201,13 +202,27 @@ def _row(
 def cut_cycles(device: Device, cut: Cut) -> int | None:
     """Return the predicted cycles of one call, None where no kernel is there to predict them from."""
     call = cut.call
-    if call.fixed_bytes is not None or call.api != "softmax_grad" or cut.tiling is None or cut.tiling.split_m == 0:
+    if call.fixed_bytes is not None or call.api != "softmax_grad" or cut.tiling is None:
+        return None
+    if cut.tiling.split_m == 0 and not call.ignores_tiles:
         return None
     element = _element(call)
     try:
         return predicted_cycles(device, element, (call.rows, call.shape[-1]), call.flags["is_front"], cut.temp_bytes)
     except AscendSimError:
         return None
+
+
+def enough_temp(cut: Cut) -> int:
+    """Return the least temp with which a call takes the same cycles: they depend on the rows of a tile, if on any."""
+    least = cut.call.sizes()[0]
+    if cut.call.ignores_tiles or cut.tiling is None:
+        return min(least, cut.temp_bytes)
+    for size in range(align_up(least, DATABLOCK_BYTES), cut.temp_bytes, DATABLOCK_BYTES):
+        smaller = cut_of(cut.call, size).tiling
+        if smaller is not None and smaller.split_m == cut.tiling.split_m:
+            return size
+    return cut.temp_bytes
 
 
 def _element(call: Call) -> DType:

@@ -32,8 +32,9 @@ def _flags(row):
 def _layout(row, api, flags, temp):
     shape = [int(axis) for axis in row["shape"].split("x")]
     head = f'schema = 1\nname = "p"\ndevice = "{DEVICES[row["arch"]]}"\n'
-    dtypes = [row.get("dtype1", row.get("dtype")), row.get("dtype2", "float")]
-    text = f'[apis.a]\napi = "{api}"\nshape = {shape}\ndtype = "{dtypes[0]}"\nsum_dtype = "{dtypes[1]}"\n{flags}'
+    sum_dtype = f'sum_dtype = "{row["dtype2"]}"\n' if api in ("soft_max_flash_v2", "soft_max_flash_v3") else ""
+    dtype = row.get("dtype1", row.get("dtype"))
+    text = f'[apis.a]\napi = "{api}"\nshape = {shape}\ndtype = "{dtype}"\n{sum_dtype}{flags}'
     return lay_out(plan_of(f'{text}temp = "t"\n[temps.t]\nbytes = {temp}\n', head=head), {}, "safe")
 
 

@@ -66,6 +66,25 @@ def test_json_is_one_object_with_everything():
     assert [f["code"] for f in found["findings"]] == ["W-CAP-UB-SAFE"]
 
 
+def test_each_call_has_its_own_sizes_where_two_share_a_temp():
+    """By hand: of 16x512 floats SoftMax keeps 512 + 72 floats a row, SoftmaxGrad 512 + 80."""
+    own = {"softmax": (2336, 37376), "gradient": (2368, 37888)}
+    lines = [line.split() for line in _run("plan_softmax_steps").stdout.splitlines()]
+    cells = {line[0]: (int(line[3]), int(line[4])) for line in lines if line[0] in own and line[1] == "16x512"}
+    assert cells == own
+    found = json.loads(_run("plan_softmax_steps", "--json").stdout)
+    assert {call["call"]: (call["least_bytes"], call["most_bytes"]) for call in found["calls"]} == own
+    assert [(temp["least_bytes"], temp["most_bytes"]) for temp in found["temps"]] == [(2368, 37888)]
+
+
+@pytest.mark.parametrize(("device", "calibrated"), [("Ascend910B1", True), ("Ascend310P3", False)])
+def test_json_says_whether_cycles_are_calibrated(device, calibrated):
+    changes = {"device": device, "block_dim": 8}
+    found = answer(load_plan("softmaxgrad_960x960_float", changes), "tile_m").to_dict()
+    assert found["calibrated"] is calibrated
+    assert any(row["cycles"] for row in found["table"])
+
+
 def test_out_writes_a_picture_and_the_answer(tmp_path):
     folder = tmp_path / "a" / "b"
     _run("plan_matmul_l0b", "--out", folder, code=1)

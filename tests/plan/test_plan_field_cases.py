@@ -20,8 +20,8 @@ def test_a_double_buffer_of_48000_floats_does_not_fit():
     assert not found.fits
     assert lines_of(found) == [("in_x", "UB", 0, 384000, 192000, 2)]
     assert messages_of(found) == [
-        ("E-CAP-UB-HW", "in_x ends at 384000 B (3072000 bits), 187392 B beyond the 196608 B of UB that exist"),
-        ("E-CAP-UB", "in_x ends at 384000 B (3072000 bits), 187648 B beyond the 196352 B of UB that Ascend C sees"),
+        ("E-CAP-UB-HW", "in_x ends at 384000 B, 187392 B beyond the 196608 B of UB that exist"),
+        ("E-CAP-UB", "in_x ends at 384000 B, 187648 B beyond the 196352 B of UB that Ascend C sees"),
     ]
     assert [f.where for f in found.layout.findings] == ["queues.in_x", "queues.in_x"]
 
@@ -123,15 +123,23 @@ def test_the_attention_plan(block_m, blocks):
 
 def test_a_tbuf_of_all_of_ub_leaves_no_temp():
     found = _answer("plan_tbuf_and_softmax_grad")
+    assert margins_of(found)["hardware"] == -576
     assert messages_of(found) == [
+        ("E-CAP-UB-HW", "tmp ends at 197184 B, 576 B beyond the 196608 B of UB that exist"),
         (
             "E-CAP-UB",
             (
                 "tmp: 0 B are left of the 196352 B of UB that Ascend C sees, grad needs at least 832 B of temp"
                 " (53248 B for full speed)"
             ),
-        )
+        ),
     ]
+
+
+def test_a_temp_between_the_visible_and_the_hardware_limit():
+    found = _answer("plan_tbuf_and_softmax_grad", tiling__claimed=196608 - 832)
+    assert [code for code, _ in messages_of(found)] == ["E-CAP-UB"]
+    assert "tmp: 576 B are left" in messages_of(found)[0][1]
 
 
 @pytest.mark.parametrize(("claimed", "fits"), [(195520, True), (195521, False), (100000, True)])

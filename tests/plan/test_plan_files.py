@@ -123,6 +123,28 @@ BUFFER = '[buffers.x]\nbytes = "{}"\n'
             "p.toml: apis.a: its temp t is already the name of a queue or buffer",
         ),
         (
+            '[temps.t]\nbytes = "fitt"\n',
+            """p.toml: temps.t.bytes: column 1 of "fitt": unknown name 'fitt'; did you mean fit?""",
+        ),
+        (
+            '[temps.t]\nbytes = "big"\n',
+            (
+                """p.toml: temps.t.bytes: column 1 of "big": unknown name 'big'; want fit, min, max, framework or an """
+                "expression"
+            ),
+        ),
+        (
+            '[tiling]\nrows = 8\n[temps.t]\nbytes = "rwos"\n',
+            """p.toml: temps.t.bytes: column 1 of "rwos": unknown name 'rwos'; did you mean rows?""",
+        ),
+        (
+            '[apis.a]\napi = "softmaxgrad"\nshape = [8, 8]\n',
+            (
+                "p.toml: apis.a.api: Input should be 'softmax_grad', 'soft_max', 'soft_max_flash', "
+                "'soft_max_flash_v2', 'soft_max_flash_v3' or 'log_soft_max'; did you mean softmax_grad?"
+            ),
+        ),
+        (
             '[temps.t]\nbytes = "max"\n',
             'p.toml: temps.t: no API says temp = "t", so it needs bytes of its own',
         ),
@@ -166,6 +188,44 @@ def test_what_cannot_be_solved_for(solve, message):
     assert str(caught.value) == message
 
 
+REFUSED = {
+    "softmax_grad": ("SoftmaxGrad", ("is_front", "is_basic_block")),
+    "soft_max": ("SoftMax", ()),
+    "log_soft_max": ("LogSoftMax", ()),
+    "soft_max_flash": ("SoftMaxFlash", ("is_update",)),
+    "soft_max_flash_v2": ("SoftMaxFlashV2", ("sum_dtype", "is_update", "is_basic_block", "is_flash_output_brc")),
+    "soft_max_flash_v3": ("SoftMaxFlashV3", ("sum_dtype", "is_update", "is_basic_block")),
+}
+ARGUMENTS = ("sum_dtype", "is_front", "is_update", "is_basic_block", "is_flash_output_brc")
+
+
+@pytest.mark.parametrize("api", REFUSED)
+@pytest.mark.parametrize("argument", ARGUMENTS)
+def test_arguments_of_other_apis_are_refused(api, argument):
+    title, has = REFUSED[api]
+    value = '"half"' if argument == "sum_dtype" else "true"
+    text = f'[apis.grad]\napi = "{api}"\nshape = [8, 64]\n{argument} = {value}\n'
+    if argument in has:
+        assert plan_of(text).apis
+        return
+    with pytest.raises(InputError) as caught:
+        plan_of(text)
+    known = ", ".join(has) or "none"
+    assert str(caught.value) == f"p.toml: apis.grad.{argument}: {title} has no such argument; it has {known}"
+
+
+def test_a_call_with_bytes_of_its_own_has_no_arguments():
+    message = r"p\.toml: apis\.a\.is_front: a call with bytes of its own has no such argument; it has none"
+    with pytest.raises(InputError, match=message):
+        plan_of("[apis.a]\nbytes = 8\nis_front = true\n")
+
+
+def test_an_argument_of_another_api_is_refused_from_outside():
+    text = '[apis.grad]\napi = "softmax_grad"\nshape = [8, 64]\n'
+    with pytest.raises(InputError, match=r"apis\.grad\.is_update: SoftmaxGrad has no such argument"):
+        plan_of(text, {"apis.grad.is_update": 1})
+
+
 def test_a_second_range_needs_a_value():
     text = "[tiling]\na = { min = 1, max = 9 }\nb = { min = 1, max = 9%s }\n" + BUFFER.format("a * b * 8192")
     with pytest.raises(InputError, match=r"p\.toml: tiling\.b: has no value; --set tiling\.b=1 gives it one"):
@@ -180,7 +240,7 @@ def test_a_second_range_needs_a_value():
     [
         ("tiling.rwos", 3, "p.toml: --set tiling.rwos: unknown key; the nearest is tiling.rows"),
         ("buffers.y.bytes", 3, "p.toml: --set buffers.y.bytes: unknown key; the nearest is buffers.x.bytes"),
-        ("limit", "sofe", "p.toml: limit: Input should be 'safe', 'visible' or 'hardware'"),
+        ("limit", "sofe", "p.toml: limit: Input should be 'safe', 'visible' or 'hardware'; did you mean safe?"),
     ],
 )
 def test_what_cannot_be_set(key, value, message):
@@ -226,6 +286,14 @@ def test_an_unknown_device_is_named():
 def test_files_that_are_none(tmp_path):
     with pytest.raises(InputError, match=r"nothing\.toml: no such plan or scenario file"):
         load_plan("nothing.toml", {})
+    with pytest.raises(InputError) as caught:
+        load_plan("plan_fused", {})
+    start = (
+        "plan_fused: no such plan or scenario file; the nearest that come with the package: plan_fused_softmax_grad, "
+    )
+    assert str(caught.value).startswith(start)
+    with pytest.raises(InputError, match=r"no such plan or scenario file$"):
+        load_plan(tmp_path / "plan_fused", {})
     bad = tmp_path / "bad.toml"
     bad.write_text("schema = \n")
     with pytest.raises(InputError, match=r"bad\.toml: not valid TOML"):

@@ -166,17 +166,46 @@ def test_less_temp_is_the_least_with_the_fewest_tiles(m, k, more):
     )
     sizes = range(least, given_bytes + 1, 32)
     want = min((_tiles(m, k, size), size) for size in sizes if _tiles(m, k, size))
-    got = [(less.better.loops, less.better.temp_bytes) for less in found.less_temp]
+    got = [(less.better[0].loops, less.bytes) for less in found.less_temp]
     assert (got or [(_tiles(m, k, given_bytes), given_bytes)]) == [want]
 
 
 def test_more_temp_can_give_more_loops():
     text = '[apis.g]\napi = "softmax_grad"\nshape = [120, 512]\ntemp = "t"\n[temps.t]\nbytes = {}\n'
     (less,) = answer_of(text.format(94720)).less_temp
-    assert less.sentence == "g: 56832 B of temp give 5 loops, 94720 B give 6"
+    assert less.sentence == "t: 56832 B give 5 loops of g, 94720 B give 6 loops of g"
     (less,) = answer_of(text.format(56833)).less_temp
-    assert less.sentence == "g: 56832 B of temp are enough for the same 5 loops as 56833 B"
+    assert less.sentence == "t: 56832 B are enough for the same 5 loops of g as 56833 B"
     assert answer_of(text.format(56832)).less_temp == ()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 130), st.integers(1, 130), st.sampled_from([8, 64, 512]), st.integers(1, 3000))
+def test_less_of_a_shared_temp_gives_no_call_more_tiles(m, other_m, k, more):
+    least = 4 * (k + 80)
+    now = least + 32 * (more - 1)
+    calls = [(m, k), (other_m, k // 2 if k > 8 else k)]
+    apis = "".join(f'[apis.g{i}]\napi = "softmax_grad"\nshape = {list(c)}\ntemp = "t"\n' for i, c in enumerate(calls))
+    found = answer_of(f"{apis}[temps.t]\nbytes = {now}\n").less_temp
+    size = found[0].bytes if found else now
+    tiles = [_tiles(*call, size) for call in calls]
+    assert len(found) <= 1
+    assert size <= now
+    assert all(few <= _tiles(*call, now) for few, call in zip(tiles, calls, strict=True))
+    for smaller in range(least, size, 32):
+        assert any(_tiles(*call, smaller) > few for few, call in zip(tiles, calls, strict=True)), smaller
+
+
+def test_a_temp_that_two_calls_need_whole_has_no_hint():
+    """SoftMax would do with 37376 B, but SoftmaxGrad would then have 2 loops."""
+    text = "".join(
+        f'[apis.{api}]\napi = "{api}"\nshape = [16, 512]\ntemp = "tmp"\n' for api in ("soft_max", "softmax_grad")
+    )
+    assert answer_of(text).less_temp == ()
+    (less,) = answer_of(f"{text}[temps.tmp]\nbytes = 40000\n").less_temp
+    assert less.sentence == (
+        "tmp: 37888 B are enough for the same 1 loop of soft_max and 1 loop of softmax_grad as 40000 B"
+    )
 
 
 def test_a_size_that_does_not_grow_with_the_field_is_solved_too():

@@ -3,10 +3,14 @@
 import pytest
 from conftest import ROOT
 
+from ascendsim.device import load_device
+from ascendsim.dtypes import FLOAT
 from ascendsim.errors import InputError, Rejected
 from ascendsim.machine import buffers_of, check
 from ascendsim.plan.answer import answer, load_plan
+from ascendsim.plan.solve import enough_temp
 from ascendsim.scenario import load_scenario
+from ascendsim.tmpsize import softmax_grad_tmp_size
 
 SCENARIOS = sorted(path.stem for path in (ROOT / "scenarios").glob("*.toml"))
 TMP = {"tiling.tmp_bytes": ["min", "max", 8320]}
@@ -68,6 +72,19 @@ def test_a_kernels_plan_finds_what_the_rules_find(tile_length):
     assert found.layout.names["tile_length"] == tile_length
 
 
+def test_findings_name_no_key_that_the_scenario_does_not_have():
+    found, _ = _planned("scaled_softmax_grad", {"tiling.tile_m": 64})
+    where = "queue or TBuf of the kernel"
+    assert [str(f).split(" (to mend")[0] for f in found.layout.findings] == [
+        f"E-CAP-UB-HW {where}: tmp ends at 209920 B, 13312 B beyond the 196608 B of UB that exist",
+        f"E-CAP-UB {where}: out_ds ends at 196608 B, 256 B beyond the 196352 B of UB that Ascend C sees",
+    ]
+    found, _ = _planned("softmaxgrad_960x960_float", {"tiling.tile_m": 8})
+    assert {f.where for f in found.layout.findings} == {"tiling.tmp_bytes"}
+    found, _ = _planned("softmaxgrad_960x960_float", {"tiling.tile_m": 9})
+    assert found.layout.findings[0].where == "queues.out"
+
+
 def test_a_kernel_that_cannot_be_recorded(tmp_path):
     (tmp_path / "k.py").write_text(
         "from ascendsim import TPosition\n\n\ndef main(asc, x, t):\n"
@@ -91,6 +108,28 @@ def test_what_the_host_side_refuses_is_refused():
     changes = {f"tensors.{name}.dtype": "bfloat16_t" for name in ("grad", "src", "dst")}
     with pytest.raises(InputError, match="softmax_grad supports half and float"):
         load_plan("softmaxgrad_960x960_float", changes)
+
+
+def test_cycles_of_a_product_that_ignores_tiles():
+    """With the least temp the tiling has no row there, and the kernel does not look at it."""
+    found, _ = _planned("softmaxgrad_960x960_float", {"device": "Ascend950PR_9589"}, "tile_m")
+    device = load_device("Ascend950PR_9589")
+    own = {
+        rows: softmax_grad_tmp_size((rows, 960), FLOAT, False, 3510, device).choices["min"].cycles for rows in (10, 11)
+    }
+    first = found.table[0]
+    assert (first.value, first.cut.tiling.split_m, first.cut.temp_bytes) == (11, 0, 512)
+    assert [row.cycles for row in found.table[:2]] == [own[11], own[10]]
+    assert found.fastest.value == 11
+    assert enough_temp(found.table[1].cut) == 512, "more temp changes nothing"
+
+
+def test_the_temp_that_is_enough_for_the_same_cycles():
+    """By hand: a row takes 4 * (960 + 80) B of temp."""
+    found, _ = _planned("softmaxgrad_960x960_float", {}, "tile_m")
+    split = {row.cut.temp_bytes: (row.cut.tiling.split_m, enough_temp(row.cut)) for row in found.table}
+    assert split[26880] == (6, 6 * 4160)
+    assert all(enough == rows * 4160 for rows, enough in split.values())
 
 
 def test_a_tile_that_does_not_fit():
