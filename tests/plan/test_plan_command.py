@@ -97,8 +97,10 @@ def test_out_writes_a_picture_and_the_answer(tmp_path):
 
 
 def test_out_that_is_a_file_is_refused(tmp_path):
-    (tmp_path / "x").touch()
-    assert "cannot write" in _run("plan_row_width", "--out", tmp_path / "x", code=2).stderr
+    file = tmp_path / "x"
+    file.touch()
+    stderr = _run("plan_row_width", "--out", file, code=2).stderr
+    assert stderr == f"error: --out {file}: is a file; name a folder\n"
 
 
 # ---- pictures ---------------------------------------------------------------------------------------------------
