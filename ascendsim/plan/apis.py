@@ -1,39 +1,21 @@
-"""Temp sizes and tilings of the APIs that a plan can name. The numbers are those of `op_host`."""
+"""Temp sizes and tilings of the APIs that a plan can name. The numbers are those of `tmpsize`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
+from ascendsim.dtypes import FLOAT, HALF, DType
 from ascendsim.errors import InputError
-from ascendsim.op_host.softmax import (
-    SOFTMAX_GRAD_ARCHS,
-    get_soft_max_grad_max_tmp_size,
-    get_soft_max_grad_min_tmp_size,
-    soft_max_grad_tiling_func,
-)
-from ascendsim.op_host.softmax_family import (
-    get_log_soft_max_max_tmp_size,
-    get_log_soft_max_min_tmp_size,
-    get_soft_max_flash_max_tmp_size,
-    get_soft_max_flash_min_tmp_size,
-    get_soft_max_max_tmp_size,
-    get_soft_max_min_tmp_size,
-    log_soft_max_tiling_func,
-    soft_max_flash_tiling_func,
-    soft_max_tiling_func,
-)
-from ascendsim.op_host.softmax_flash_v2 import (
-    get_soft_max_flash_v2_max_tmp_size,
-    get_soft_max_flash_v2_min_tmp_size,
-    soft_max_flash_v2_tiling_func,
-)
-from ascendsim.op_host.softmax_flash_v3 import get_soft_max_flash_v3_max_min_tmp_size, soft_max_flash_v3_tiling_func
-from ascendsim.op_host.softmax_outcome import SoftMaxInputError, SoftMaxTiling
+from ascendsim.op_host.softmax import SOFTMAX_GRAD_ARCHS
+from ascendsim.op_host.softmax_outcome import SoftMaxInputError, SoftMaxTiling, tiling_or_raise
 from ascendsim.op_host.softmax_tiles import WHOLE_INPUT_ARCHS
 from ascendsim.plan.formulas import Api
+from ascendsim.tmpsize.apis import APIS
+from ascendsim.tmpsize.apis import Call as TmpCall
 
 _WRAP = 2**32
 """CANN counts bytes in uint32."""
+_ELEMENTS = {element.bytes: element for element in (HALF, FLOAT)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +54,47 @@ class Call:
             return self.fixed_bytes, self.fixed_bytes
         self._check()
         try:
-            return _SIZES[self.api](self)
+            least, most, _ = APIS[self._tmp_name].sizes(self._tmp_call())
         except SoftMaxInputError as error:
             raise InputError(f"{self.key}: {error}") from None
+        return least, most
 
     def tiling(self, temp_bytes: int) -> tuple[SoftMaxTiling | None, str]:
         """Return how the call cuts its rows with so much temp, None where nothing does; and what CANN objects to."""
         if self.fixed_bytes is not None:
             return None, ""
         try:
-            return _TILINGS[self.api](self, temp_bytes), ""
+            return tiling_or_raise(APIS[self._tmp_name].tiling(self._tmp_call(), temp_bytes)), ""
         except SoftMaxInputError as error:
             return None, str(error)
 
+    @property
+    def element(self) -> DType:
+        """Element type of the data; `_check` has refused all but half and float."""
+        return _ELEMENTS[self.element_bytes]
+
+    @property
+    def _tmp_name(self) -> str:
+        """Its name in the table of APIs whose temp is known."""
+        return self.api.replace("_", "")
+
+    def _tmp_call(self) -> TmpCall:
+        return TmpCall(
+            api=self._tmp_name,
+            shape=self.shape,
+            element=self.element,
+            sum_element=_ELEMENTS[self.sum_element_bytes],
+            npu_arch=self.npu_arch,
+            is_front=self.flags["is_front"],
+            is_update=self.flags["is_update"],
+            is_basic_block=self.flags["is_basic_block"],
+            is_flash_output_brc=self.flags["is_flash_output_brc"],
+        )
+
     def _check(self) -> None:
+        for element_bytes in (self.element_bytes, self.sum_element_bytes):
+            if element_bytes not in _ELEMENTS:
+                raise InputError(f"{self.key}: elements of {element_bytes} B: want half or float")
         if self.api == "softmax_grad" and self.npu_arch not in SOFTMAX_GRAD_ARCHS:
             raise InputError(f"{self.key}: architecture {self.npu_arch} has no SoftmaxGrad")
         bytes_at_most = 4 * (self.rows + 8) * (3 * self.shape[-1] + 256)
@@ -112,81 +121,3 @@ def call_of(api: Api, names: Mapping[str, int], npu_arch: int) -> Call:
         fixed_bytes=None if api.bytes is None else api.bytes.value_in(names, 0, None, "a size"),
         key=f"{source.file}: apis.{api.name}",
     )
-
-
-Size = Callable[[Sequence[int], int, int], int]
-
-
-def _plain(least: Size, most: Size) -> Callable[[Call], tuple[int, int]]:
-    return lambda c: (
-        least(c.shape, c.element_bytes, c.npu_arch),
-        most(c.shape, c.element_bytes, c.npu_arch),
-    )
-
-
-def _softmax_grad(c: Call) -> tuple[int, int]:
-    arguments = c.shape, c.element_bytes, c.flags["is_front"], c.npu_arch
-    return get_soft_max_grad_min_tmp_size(*arguments), get_soft_max_grad_max_tmp_size(*arguments)
-
-
-def _flash(c: Call) -> tuple[int, int]:
-    arguments = c.shape, c.element_bytes, c.flags["is_update"], c.npu_arch
-    return get_soft_max_flash_min_tmp_size(*arguments), get_soft_max_flash_max_tmp_size(*arguments)
-
-
-def _flash_v2(c: Call) -> tuple[int, int]:
-    def size(function: Callable[..., int]) -> int:
-        return function(
-            c.shape,
-            c.element_bytes,
-            c.sum_element_bytes,
-            c.flags["is_update"],
-            c.npu_arch,
-            is_basic_block=c.flags["is_basic_block"],
-            is_flash_output_brc=c.flags["is_flash_output_brc"],
-        )
-
-    return size(get_soft_max_flash_v2_min_tmp_size), size(get_soft_max_flash_v2_max_tmp_size)
-
-
-def _flash_v3(c: Call) -> tuple[int, int]:
-    both = get_soft_max_flash_v3_max_min_tmp_size(
-        c.shape, c.element_bytes, c.sum_element_bytes, c.flags["is_update"], c.npu_arch
-    )
-    return both.min_value, both.max_value
-
-
-def _flash_v2_tiling(c: Call, temp_bytes: int) -> SoftMaxTiling:
-    return soft_max_flash_v2_tiling_func(
-        c.shape,
-        c.element_bytes,
-        c.sum_element_bytes,
-        temp_bytes,
-        c.flags["is_update"],
-        is_basic_block=c.flags["is_basic_block"],
-        is_flash_output_brc=c.flags["is_flash_output_brc"],
-    )
-
-
-def _flash_v3_tiling(c: Call, temp_bytes: int) -> SoftMaxTiling:
-    return soft_max_flash_v3_tiling_func(
-        c.shape, c.element_bytes, c.sum_element_bytes, temp_bytes, c.flags["is_update"]
-    )
-
-
-_SIZES: dict[str, Callable[[Call], tuple[int, int]]] = {
-    "softmax_grad": _softmax_grad,
-    "soft_max": _plain(get_soft_max_min_tmp_size, get_soft_max_max_tmp_size),
-    "soft_max_flash": _flash,
-    "soft_max_flash_v2": _flash_v2,
-    "soft_max_flash_v3": _flash_v3,
-    "log_soft_max": _plain(get_log_soft_max_min_tmp_size, get_log_soft_max_max_tmp_size),
-}
-_TILINGS: dict[str, Callable[[Call, int], SoftMaxTiling]] = {
-    "softmax_grad": lambda c, w: soft_max_grad_tiling_func(c.shape, c.element_bytes, w, c.flags["is_front"]),
-    "soft_max": lambda c, w: soft_max_tiling_func(c.shape, c.element_bytes, w),
-    "soft_max_flash": lambda c, w: soft_max_flash_tiling_func(c.shape, c.element_bytes, w, c.flags["is_update"]),
-    "soft_max_flash_v2": _flash_v2_tiling,
-    "soft_max_flash_v3": _flash_v3_tiling,
-    "log_soft_max": lambda c, w: log_soft_max_tiling_func(c.shape, c.element_bytes, w),
-}

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ascendsim.device import Device
-from ascendsim.dtypes import FLOAT, HALF, DType
 from ascendsim.errors import AscendSimError, InputError, Severity
-from ascendsim.plan.apis import Call
 from ascendsim.plan.expressions import near_name
 from ascendsim.plan.formulas import Plan
 from ascendsim.plan.layout import Cut, Layout, cut_of, lay_out, limit_bytes, units_exceed_ub
@@ -206,7 +204,7 @@ def cut_cycles(device: Device, cut: Cut) -> int | None:
         return None
     if cut.tiling.split_m == 0 and not call.ignores_tiles:
         return None
-    element = _element(call)
+    element = call.element
     try:
         return predicted_cycles(device, element, (call.rows, call.shape[-1]), call.flags["is_front"], cut.temp_bytes)
     except AscendSimError:
@@ -223,7 +221,3 @@ def enough_temp(cut: Cut) -> int:
         if smaller is not None and smaller.split_m == cut.tiling.split_m:
             return size
     return cut.temp_bytes
-
-
-def _element(call: Call) -> DType:
-    return HALF if call.element_bytes == HALF.bytes else FLOAT

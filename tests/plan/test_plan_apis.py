@@ -6,6 +6,7 @@ import pytest
 from conftest import GOLDEN
 from plan_harness import plan_of
 
+from ascendsim.errors import InputError
 from ascendsim.plan.layout import lay_out
 
 DEVICES = {"2201": "Ascend910B1", "2002": "Ascend310P3", "3510": "Ascend910_95", "3002": "Ascend310B1"}
@@ -84,3 +85,10 @@ def test_a_product_that_ignores_tiles_is_no_finding():
     layout = _layout(row, "softmax_grad", "", '"min"')
     (cut,) = layout.cuts
     assert (cut.tiling.split_m, cut.loops, layout.findings) == (0, None, ())
+
+
+def test_elements_other_than_half_and_float_are_refused():
+    text = '[apis.a]\napi = "soft_max"\nshape = [8, 64]\ndtype = "int64_t"\ntemp = "t"\n[temps.t]\nbytes = "min"\n'
+    with pytest.raises(InputError) as caught:
+        lay_out(plan_of(text, head='schema = 1\nname = "p"\ndevice = "Ascend910B1"\n'), {}, "safe")
+    assert str(caught.value).endswith("apis.a: elements of 8 B: want half or float")
