@@ -1,3 +1,4 @@
+import pickle
 import struct
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 from PIL import Image
 
 import ascendsim as asc
-from ascendsim import analysis, plot
+from ascendsim import analysis, plot, runfolder
 from ascendsim.engine.base import Keep, Kind, Skip, Wait
 from ascendsim.plot import lanes, memory, overview, parts, style, timeline
 from ascendsim.plot.canvas import DPI, Boxes, Hatch, Line, Look, Pattern, Picture, Shape, Text
@@ -247,6 +248,34 @@ def test_an_empty_range(double, first, last):
 def test_matplotlib_is_used_for_its_font_only():
     loaded = "import sys, ascendsim.runfolder; print([m for m in sys.modules if m.startswith('matplotlib.fig')])"
     assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+DRAWN = """
+import os, pickle, sys
+from ascendsim.plot import process
+from ascendsim.runfolder import load_run
+mother = os.getpid()
+if sys.argv[2] == "dies":
+    whole = process._others
+    process._others = lambda result: whole(result) if os.getpid() == mother else os._exit(9)
+how = process.draw if sys.argv[2] == "alone" else process.draw_beside
+sys.stdout.buffer.write(pickle.dumps(how(load_run(sys.argv[1]))))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="copies of processes are used on Linux only")
+def test_pictures_are_the_same_whoever_draws_them(double, tmp_path):
+    """One process, two, and two of which one is killed. Font files that both have open would give other texts."""
+    runfolder.write_run(double, tmp_path / "run")
+
+    def drawn(how):
+        command = [sys.executable, "-c", DRAWN, str(tmp_path / "run"), how]
+        return pickle.loads(subprocess.run(command, capture_output=True, check=True).stdout)  # noqa: S301 - our own
+
+    alone = drawn("alone")
+    assert set(alone) == set(runfolder.PICTURES)
+    assert drawn("beside") == alone
+    assert drawn("dies") == alone
 
 
 # ---- timeline ---------------------------------------------------------------------------------------------------
