@@ -5,7 +5,7 @@ for input that cannot be read, for a device that does not exist, and for a kerne
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 
 
@@ -72,6 +72,23 @@ class Rule:
     source: str
     level: str = ""
     """Severity letter where it is not the first letter of the code (codes are stable, severities may be graded)."""
+    condition: str = ""
+    """When it is found: one sentence that holds for all its messages."""
+    archs: tuple[int, ...] = ()
+    """Architectures it holds on, such as 2201; () for all."""
+    is_variant: bool = False
+    """Made by `saying`: the same rule in other words."""
+
+    def saying(self, message: str, hint: str = "", source: str = "", level: str = "") -> "Rule":
+        """Return the same rule with another message; hint, source and level stay where they are not given."""
+        return replace(
+            self,
+            message=message,
+            hint=hint or self.hint,
+            source=source or self.source,
+            level=level or self.level,
+            is_variant=True,
+        )
 
     def finding(
         self,
