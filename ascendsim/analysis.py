@@ -326,11 +326,11 @@ def peak_ub_bytes(program: Program) -> int:
     """Highest UB byte that queues, buffers, explicit tensors or touched framework temp reach, plus one."""
     peak = program.ub_high_water_bytes
     for template in program.templates:
-        for row in template.rows:
-            for tensor, end in _reaches(row):
-                ref = template.tensors[tensor]
+        for touched in template.touched:
+            for t in touched:
+                ref = template.tensors[t.tensor]
                 if ref.buffer is Buffer.UB and ref.name != RESERVED_TMP:
-                    peak = max(peak, ref.address_bytes + end)
+                    peak = max(peak, ref.address_bytes + t.end)
     return peak
 
 

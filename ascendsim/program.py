@@ -45,6 +45,32 @@ class QueInfo:
     num: int
 
 
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """Bytes of a tensor between the first and the last that an operand touches, counted from the tensor's first.
+
+    Attributes:
+        role: the operand's.
+        tensor: the tensor's number in its template.
+    """
+
+    role: str
+    tensor: int
+    first: int
+    end: int
+
+
+def _touched(row: Row) -> tuple[Touched, ...]:
+    ranges = row.op.touch(row)
+    if not ranges:
+        return ()
+    operands = dict(row.operands)
+    return tuple(
+        Touched(role, operands[role].tensor, operands[role].offset_bytes + first, operands[role].offset_bytes + end)
+        for role, first, end in ranges
+    )
+
+
 @dataclass(frozen=True)
 class Template:
     """Rows recorded once. GM operands are relative to the slots that each call fills in."""
@@ -64,6 +90,11 @@ class Template:
         for at, body in bodies_of(self.micro).items():
             rows[at].body = body
         return tuple(rows)
+
+    @cached_property
+    def touched(self) -> tuple[tuple[Touched, ...], ...]:
+        """What each row touches."""
+        return tuple(_touched(row) for row in self.rows)
 
     def __len__(self) -> int:
         return len(self.columns["op"])

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ascendsim.analysis import peak_ub_bytes
+from ascendsim.checks.hazards import check_hazards
 from ascendsim.device import Device
-from ascendsim.errors import Finding, Rule
+from ascendsim.errors import Finding, Rule, Severity
 from ascendsim.isa.instruction import Row
 from ascendsim.memory import GlobalTensor
 from ascendsim.program import Program, Template
@@ -53,20 +54,40 @@ UNDEFINED = ("E-CAP-UB-HW", "E-OOB-GM", "E-ALIGN-UB", "E-ALIGN-REDUCE", "E-DTYPE
 """Codes after which executing a program has no meaning, even with --despite-findings."""
 
 
-def check_program(program: Program, device: Device) -> tuple[Finding, ...]:
-    """Return what the static rules find, once for each rule, line and operand."""
+def check_program(
+    program: Program, device: Device, *, auto_sync: bool = True, is_complete: bool = True
+) -> tuple[Finding, ...]:
+    """Return what the static rules find, once for each rule, line and operand.
+
+    Rules come in the order of the catalogue: single instructions, bounds and capacity, then order. An error about a
+    line hides what the order says of that line, which follows from it or means nothing while it stands.
+
+    Args:
+        program: recorded.
+        device: what it runs on.
+        auto_sync: the compiler adds barriers and waits where it can.
+        is_complete: the kernel was recorded to its end.
+    """
     found: dict[tuple[str, str, str, str], Finding] = {}
-    for finding in (*_rows(program, device), *_gm_bounds(program), *_capacity(program, device)):
+    wrong: set[int] = set()
+    for line, finding in (*_rows(program, device), *_gm_bounds(program)):
         found.setdefault((finding.code, finding.where, finding.operand, finding.got), finding)
-    return tuple(found.values())
+        if finding.severity is Severity.ERROR:
+            wrong.add(line)
+    for finding in _capacity(program, device):
+        found.setdefault((finding.code, finding.where, finding.operand, finding.got), finding)
+    hazards = check_hazards(program, device, auto_sync=auto_sync, is_complete=is_complete)
+    kept = (h.finding for h in hazards if not h.lines & wrong)
+    return (*found.values(), *kept)
 
 
-def _rows(program: Program, device: Device) -> Iterator[Finding]:
+def _rows(program: Program, device: Device) -> Iterator[tuple[int, Finding]]:
     for template in program.templates:
         for row in template.rows:
             where = f"{row.op.api} ({program.lines[row.line]})"
             for check in row.op.checks:
-                yield from check(row, template.tensors, device, where)
+                for finding in check(row, template.tensors, device, where):
+                    yield row.line, finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +101,7 @@ class _GmBox:
     end: int
 
 
-def _gm_bounds(program: Program) -> Iterator[Finding]:
+def _gm_bounds(program: Program) -> Iterator[tuple[int, Finding]]:
     """Every call of every template, all calls of one template at once; findings in the order of calls and rows."""
     bad = [
         (call, position, box, tensor, start)
@@ -89,19 +110,18 @@ def _gm_bounds(program: Program) -> Iterator[Finding]:
         for call, tensor, start in _outside(program, number, box)
     ]
     for call, _, box, tensor, start in sorted(bad, key=lambda found: found[:2]):
-        yield from _one_gm_bound(program, call, box, program.gm[tensor], start)
+        for finding in _one_gm_bound(program, call, box, program.gm[tensor], start):
+            yield box.row.line, finding
 
 
 def _gm_boxes(template: Template) -> list[_GmBox]:
     """The GM operands of a template's rows."""
     found = []
-    for row in template.rows:
-        operands = dict(row.operands)
-        for role, first, end in row.op.touch(row):
-            ref = template.tensors[operands[role].tensor]
-            if ref.buffer is Buffer.GM and end > first:
-                offset = operands[role].offset_bytes
-                found.append(_GmBox(row, role, ref.slot, offset + first, offset + end))
+    for row, touched in zip(template.rows, template.touched, strict=True):
+        for t in touched:
+            ref = template.tensors[t.tensor]
+            if ref.buffer is Buffer.GM and t.end > t.first:
+                found.append(_GmBox(row, t.role, ref.slot, t.first, t.end))
     return found
 
 

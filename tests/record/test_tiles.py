@@ -12,7 +12,7 @@ from ascendsim.errors import KernelError
 from ascendsim.execute import execute
 from ascendsim.memory import Bytes
 from ascendsim.record import tile
-from ascendsim.terms import HardEvent, MaskMode
+from ascendsim.terms import HardEvent, MaskMode, Pipe
 
 X, Y, Z = (local(n, "float", 1024 * i, 1024) for i, n in enumerate("xyz"))
 
@@ -273,10 +273,13 @@ def scaled(asc, dst, src, local_tensor, factor, width):
     asc.wait_flag(HardEvent.MTE2_S, 0)
     first = asc.get_value(local_tensor, 0)
     asc.muls(local_tensor, local_tensor, factor, width)
+    asc.pipe_barrier(Pipe.V)
     asc.adds(local_tensor, local_tensor, first, width)
     asc.set_flag(HardEvent.V_MTE3, 0)
     asc.wait_flag(HardEvent.V_MTE3, 0)
     asc.data_copy(dst, local_tensor, width)
+    asc.set_flag(HardEvent.MTE3_MTE2, 0)
+    asc.wait_flag(HardEvent.MTE3_MTE2, 0)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)

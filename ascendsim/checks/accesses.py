@@ -1,0 +1,159 @@
+"""What the rows of a program do that other rows can meet: bytes of UB they touch, flags, barriers."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendsim.checks.lanes import lanes_of
+from ascendsim.isa.instruction import Row
+from ascendsim.program import Program, Template
+from ascendsim.terms import Buffer, HardEvent, Pipe
+
+
+class Act(IntEnum):
+    """What a row does to the order of others."""
+
+    TOUCH = 0
+    SET = 1
+    WAIT = 2
+    BARRIER = 3
+    BARRIER_ALL = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One operand of one row of a template, in UB.
+
+    Attributes:
+        number: its place among all accesses of the program.
+        template: the template's number.
+        at: the row's place in it.
+        role: the operand's; an operand that is read and written is there once for each.
+        first: lowest byte in UB.
+        end: the byte behind the highest.
+    """
+
+    number: int
+    template: int
+    at: int
+    role: str
+    tensor: str
+    pipe: Pipe
+    first: int
+    end: int
+    writes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A row as far as order is concerned.
+
+    Attributes:
+        at: the row's place in its template.
+        pipe: where it runs.
+        flag: event and id, of SET and WAIT.
+        accesses: numbers of what it touches.
+    """
+
+    act: Act
+    at: int
+    pipe: Pipe
+    flag: tuple[int, int] = (-1, -1)
+    accesses: tuple[int, ...] = ()
+
+
+class Accesses:
+    """Every access of a program's templates, by number, and the steps that each template takes."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.all: list[Access] = []
+        self.steps: list[tuple[Step, ...]] = [self._steps(n, t) for n, t in enumerate(program.templates)]
+        self._meets: dict[tuple[int, int], bool] = {}
+        self._bytes: dict[int, NDArray[np.int64]] = {}
+
+    @cached_property
+    def first(self) -> NDArray[np.int64]:
+        """Lowest byte of each access."""
+        return np.array([a.first for a in self.all], np.int64)
+
+    @cached_property
+    def end(self) -> NDArray[np.int64]:
+        """Byte behind the highest of each access."""
+        return np.array([a.end for a in self.all], np.int64)
+
+    @cached_property
+    def writes(self) -> NDArray[np.bool_]:
+        """Whether each access writes."""
+        return np.array([a.writes for a in self.all], np.bool_)
+
+    def row(self, access: Access) -> Row:
+        """The instruction of an access."""
+        return self.program.templates[access.template].rows[access.at]
+
+    def line(self, access: Access) -> str:
+        """The source line of an access."""
+        return self.program.lines[self.row(access).line]
+
+    def meet(self, one: int, other: int) -> bool:
+        """Whether two accesses share a byte, lane by lane; their ranges are known to."""
+        key = (one, other) if one < other else (other, one)
+        known = self._meets.get(key)
+        if known is None:
+            a, b = (self.bytes_of(n) for n in key)
+            known = self._meets[key] = bool(np.isin(a, b, assume_unique=True).any())
+        return known
+
+    def shared(self, one: int, other: int) -> tuple[int, int]:
+        """First and last UB byte that two accesses share, which meet."""
+        both = np.intersect1d(self.bytes_of(one), self.bytes_of(other))
+        return int(both[0]), int(both[-1])
+
+    def bytes_of(self, number: int) -> NDArray[np.int64]:
+        """Every UB byte of an access."""
+        known = self._bytes.get(number)
+        if known is None:
+            access = self.all[number]
+            template = self.program.templates[access.template]
+            for role, writes, at in lanes_of(template, template.rows[access.at]):
+                if role == access.role and writes == access.writes:
+                    known = at
+            if known is None:
+                known = np.arange(access.first, access.end)
+            self._bytes[number] = known
+        return known
+
+    def _steps(self, number: int, template: Template) -> tuple[Step, ...]:
+        found = []
+        for at, (row, touched) in enumerate(zip(template.rows, template.touched, strict=True)):
+            name = row.op.name
+            if name == "set_flag":
+                event, event_id = row.params
+                found.append(Step(Act.SET, at, HardEvent(event).src, (event, event_id)))
+            elif name == "wait_flag":
+                event, event_id = row.params
+                found.append(Step(Act.WAIT, at, HardEvent(event).dst, (event, event_id)))
+            elif name == "pipe_barrier":
+                everything = row.pipe is Pipe.S
+                found.append(Step(Act.BARRIER_ALL if everything else Act.BARRIER, at, row.pipe))
+            elif touched:
+                found.append(Step(Act.TOUCH, at, row.pipe, accesses=self._new(number, template, at)))
+        return tuple(found)
+
+    def _new(self, number: int, template: Template, at: int) -> tuple[int, ...]:
+        row, start = template.rows[at], len(self.all)
+        for t in template.touched[at]:
+            ref = template.tensors[t.tensor]
+            if ref.buffer is not Buffer.UB or t.end <= t.first:
+                continue
+            base = ref.address_bytes
+            is_dst = t.role.startswith("dst")
+            kinds = (False, True) if is_dst and row.op.reads_dst else (is_dst,)
+            self.all += [
+                Access(len(self.all) + n, number, at, t.role, ref.name, row.pipe, base + t.first, base + t.end, writes)
+                for n, writes in enumerate(kinds)
+            ]
+        return tuple(range(start, len(self.all)))

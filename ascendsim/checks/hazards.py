@@ -1,0 +1,345 @@
+"""Races and unordered rows inside a core, and flags that do not pair: what `order` finds, as findings.
+
+Bytes are exact: masked lanes, strides and tails count as the hardware touches them.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from ascendsim.checks.accesses import Access, Accesses, Act
+from ascendsim.checks.order import Clash, Flag, Held, Order, Outcome, Pending, Site, State
+from ascendsim.device import Device
+from ascendsim.errors import Finding, Rule, Severity
+from ascendsim.program import Program
+from ascendsim.terms import HardEvent, Pipe
+
+_RACES = "public msSanitizer pages, contention check; asc-tools, npu-check ErrorSync1 and ErrorSync2"
+_BARRIERS = "asc-devkit docs, PipeBarrier page and synchronisation inside a core"
+_FLAGS = "asc-devkit docs, SetFlag/WaitFlag page"
+
+RACE_RAW = Rule(
+    "E-RACE-RAW",
+    "{api} on {pipe} may read {bytes} of {tensor} before {other} on {other_pipe} has written them",
+    "",
+    _RACES,
+    condition="A pipe reads bytes that another pipe wrote, and no chain of flags orders the read after the write.",
+)
+RACE_WAR = Rule(
+    "E-RACE-WAR",
+    "{api} on {pipe} may overwrite {bytes} of {tensor} that {other} on {other_pipe} still reads",
+    "",
+    _RACES,
+    condition="A pipe writes bytes that another pipe reads earlier, and no chain of flags orders the write after it.",
+)
+RACE_WAW = Rule(
+    "E-RACE-WAW",
+    "{api} on {pipe} and {other} on {other_pipe} write {bytes} of {tensor} in no order",
+    "",
+    _RACES,
+    condition="Two pipes write the same bytes, and no chain of flags orders them.",
+)
+HAZARD_V = Rule(
+    "E-HAZARD-V",
+    "{api} {verb} {bytes} of {tensor} that {other} has not finished writing",
+    "",
+    _BARRIERS,
+    condition="A vector instruction reads or writes bytes that an earlier one writes, with no PipeBarrier<PIPE_V> "
+    "between them. An error where automatic synchronisation is off; else the compiler adds the barrier, and it is a "
+    "warning.",
+    archs=(2201, 2002, 3002, 1001),
+)
+HAZARD_MTE = Rule(
+    "E-HAZARD-MTE",
+    "{api} {verb} {bytes} of {tensor} that {other}, on the same {pipe}, has not finished writing",
+    "",
+    _BARRIERS,
+    condition="A copy writes or reads bytes that an earlier one on the same pipe writes, with no PipeBarrier between.",
+)
+UNPAIRED = Rule(
+    "E-SYNC-UNPAIRED",
+    "flag {operand} id {got} is set and never waited for",
+    "wait for it, or remove the set",
+    _FLAGS,
+    condition="A flag is set and the core has no wait for it afterwards.",
+)
+DUPLICATE = Rule(
+    "E-SYNC-DUPLICATE",
+    "flag {operand} id {got} is set again before anybody waited for it",
+    "use another id, or wait first",
+    _FLAGS,
+    condition="A flag is set a second time while no wait has taken the first.",
+)
+MISMATCH = Rule(
+    "E-SYNC-MISMATCH",
+    "flag {operand} is set at {other}, but {pipe} waits for {got}",
+    "use the same pair and id in SetFlag and WaitFlag",
+    "asc-devkit docs, architecture page 2002, and SetFlag/WaitFlag page",
+    condition="A wait has no set and a set has no wait, and the two differ in the pair or in the id only.",
+)
+DEADLOCK = Rule(
+    "E-SYNC-DEADLOCK",
+    "deadlock: {chain}",
+    "set the flag before the wait, on the pipe that its name begins with",
+    "follows from how flags work",
+    condition="A pipe waits for a flag that nobody sets, or that a pipe sets which waits itself.",
+)
+REDUNDANT = Rule(
+    "W-SYNC-REDUNDANT",
+    "{what} orders nothing that is not ordered already",
+    "remove it",
+    "public msSanitizer pages, synchronisation check",
+    condition="Whenever a wait or barrier is passed, its pipe knows already that everything it stands for is finished.",
+)
+
+COMPILER_ORDERS = (Pipe.V, Pipe.MTE2, Pipe.MTE3)
+"""Pipes that the scalar unit waits for by itself: the compiler adds V-S, MTE2-S and MTE3-S waits on AIV, and V-V
+barriers (asc-devkit docs, overview of synchronisation inside a core)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """A finding, and the kernel lines that it is about."""
+
+    finding: Finding
+    lines: frozenset[int]
+
+
+LIBRARY = frozenset(path.name for path in (Path(__file__).parent.parent / "op_kernel").glob("*.py"))
+"""Files of the kernels that this package brings along."""
+
+
+def check_hazards(
+    program: Program, device: Device, *, auto_sync: bool = True, is_complete: bool = True
+) -> tuple[Hazard, ...]:
+    """Return races, unordered rows and flags that do not pair, once for each pair of lines.
+
+    Args:
+        program: recorded.
+        device: whose hardware orders vector instructions or not.
+        auto_sync: the compiler adds what it can on vector cores; what it does is then a warning.
+        is_complete: the kernel was recorded to its end; else what is left open there means nothing.
+    """
+    return _Hazards(program, device, auto_sync=auto_sync).hazards(is_complete=is_complete)
+
+
+class _Hazards:
+    """All findings of one program."""
+
+    def __init__(self, program: Program, device: Device, *, auto_sync: bool) -> None:
+        self.program = program
+        self.accesses = Accesses(program)
+        hardware = {Pipe.V} if device.has("vector_ordered") else set()
+        self.order = Order(self.accesses, ordered_pipes=frozenset({Pipe.S} | hardware))
+        self._auto_sync = auto_sync
+        self._turns: Counter[tuple[int, int]] = Counter()
+        """(state, template): how often over all cores."""
+        self._ends: dict[int, int] = {}
+        """State at the end: how many cores."""
+
+    def hazards(self, *, is_complete: bool) -> tuple[Hazard, ...]:
+        """Everything, in the order of the program."""
+        self._walk()
+        found: Counter[Hazard] = Counter()
+        useful: set[Site] = set()
+        idle: set[Site] = set()
+        for (state, template), count in self._turns.items():
+            outcome = self.order.outcome(state, template)
+            useful |= outcome.useful
+            idle |= outcome.idle
+            for hazard in self._of_outcome(outcome):
+                found[hazard] += count
+        if is_complete:
+            for state, count in self._ends.items():
+                for hazard in self._of_end(self.order.states[state]):
+                    found[hazard] += count
+        for site in sorted(idle - useful):
+            found.update(self._redundant(site))
+        return tuple(Hazard(replace(h.finding, count=count), h.lines) for h, count in found.items())
+
+    def _walk(self) -> None:
+        """Walk every core; cores that call the same templates are one."""
+        calls, order = self.program.calls, self.order
+        alike: Counter[bytes] = Counter()
+        for core in range(self.program.block_dim):
+            alike[calls["template"][calls["core"] == core].tobytes()] += 1
+        for key, cores in alike.items():
+            state = order.start
+            for template in np.frombuffer(key, calls["template"].dtype).tolist():
+                self._turns[state, template] += cores
+                state = order.outcome(state, template).after
+            self._ends[state] = self._ends.get(state, 0) + cores
+
+    # ---- rows that meet -----------------------------------------------------------------------------------------
+
+    def _of_outcome(self, outcome: Outcome) -> Iterator[Hazard]:
+        for clash in outcome.clashes:
+            yield self._clash(clash)
+        for site, before in outcome.doubled:
+            event, event_id = self._flag(site)
+            wanted = f"a wait after {self._line(before)}"
+            finding = DUPLICATE.finding(self._line(site), operand=event.name, got=event_id, wanted=wanted)
+            yield self._at(finding, site, before)
+
+    def _at(self, finding: Finding, *sites: Site) -> Hazard:
+        lines = (self.program.templates[template].rows[at].line for template, at in sites)
+        return Hazard(finding, frozenset(lines))
+
+    def _clash(self, clash: Clash) -> Hazard:
+        first, second = self.accesses.all[clash.earlier], self.accesses.all[clash.later]
+        rule = _rule(first, second)
+        low, high = self.accesses.shared(clash.earlier, clash.later)
+        other = f"{self.accesses.row(first).op.api} ({self.accesses.line(first)})"
+        fill: dict[str, object] = {
+            "api": self.accesses.row(second).op.api,
+            "pipe": second.pipe.name,
+            "tensor": second.tensor,
+            "bytes": f"UB bytes {low} to {high}",
+            "other": other,
+            "other_pipe": first.pipe.name,
+            "verb": "writes" if second.writes else "reads",
+        }
+        finding = rule.finding(
+            f"{self.accesses.row(second).op.api} ({self.accesses.line(second)})",
+            operand=second.role,
+            got="no order",
+            wanted=f"after {other}",
+            hint=self._hint(first, second),
+            fill=fill,
+        )
+        if self._is_graded(first, second):
+            finding = replace(finding, level=Severity.WARNING.value)
+        return self._at(finding, (first.template, first.at), (second.template, second.at))
+
+    def _hint(self, first: Access, second: Access) -> str:
+        before, after = self.accesses.line(first), self.accesses.line(second)
+        if first.pipe is second.pipe:
+            barrier = f"pipe_barrier(Pipe.{first.pipe.name}) between {before} and {after}"
+            return f"{self._compiler(first, second)}{barrier}"
+        pair = f"{first.pipe.name}_{second.pipe.name}"
+        flags = f"set_flag(HardEvent.{pair}, id) behind {before} and wait_flag(HardEvent.{pair}, id) before {after}"
+        return f"{self._compiler(first, second)}{flags}"
+
+    def _compiler(self, first: Access, second: Access) -> str:
+        """What to say where the compiler helps."""
+        return (
+            "the compiler adds it if automatic synchronisation is on; else " if self._is_graded(first, second) else ""
+        )
+
+    def _is_graded(self, first: Access, second: Access) -> bool:
+        if not self._auto_sync:
+            return False
+        same = first.pipe is Pipe.V and second.pipe is Pipe.V
+        return same or (second.pipe is Pipe.S and first.pipe in COMPILER_ORDERS)
+
+    # ---- flags --------------------------------------------------------------------------------------------------
+
+    def _flag(self, site: Site) -> tuple[HardEvent, int]:
+        template, at = site
+        event, event_id = self.program.templates[template].rows[at].params
+        return HardEvent(event), event_id
+
+    def _line(self, site: Site) -> str:
+        template, at = site
+        row = self.program.templates[template].rows[at]
+        return f"{row.op.api} ({self.program.lines[row.line]})"
+
+    def _of_end(self, state: State) -> Iterator[Hazard]:
+        """What is left when the kernel is over: flags that are up, pipes that wait."""
+        waits = [rows[0] for _, rows in state.held if rows[0].step.act is Act.WAIT]
+        left = [(flag, pending) for flag, line in state.pending for pending in line]
+        for wait in waits:
+            near = next((one for one in left if _nearly(one[0], wait.step.flag)), None)
+            if near is None:
+                continue
+            left.remove(near)
+            yield self._mismatch(near, wait)
+            waits = [w for w in waits if w is not wait]
+        if waits:
+            yield self._deadlock(state, waits)
+        for (event, event_id), pending in left:
+            name = HardEvent(event).name
+            finding = UNPAIRED.finding(self._line(pending.site), operand=name, got=event_id, wanted="a wait")
+            yield self._at(finding, pending.site)
+
+    def _mismatch(self, near: tuple[Flag, Pending], wait: Held) -> Hazard:
+        (event, event_id), pending = near
+        wanted = f"{HardEvent(wait.step.flag[0]).name} id {wait.step.flag[1]}"
+        site = (wait.template, wait.step.at)
+        fill = {"other": self._line(pending.site), "pipe": wait.step.pipe.name}
+        operand = f"{HardEvent(event).name} id {event_id}"
+        finding = MISMATCH.finding(self._line(site), operand=operand, got=wanted, wanted=operand, fill=fill)
+        return self._at(finding, site, pending.site)
+
+    def _deadlock(self, state: State, waits: list[Held]) -> Hazard:
+        """Follow the first wait to who should have set its flag, and on."""
+        held = dict(state.held)
+        chain, wait = [], waits[0]
+        seen: set[Pipe] = set()
+        while True:
+            event, event_id = wait.step.flag
+            seen.add(wait.step.pipe)
+            place = self._line((wait.template, wait.step.at))
+            said = f"{wait.step.pipe.name} waits at {place} for {HardEvent(event).name} id {event_id}"
+            setter = HardEvent(event).src
+            late = next((p for p, rows in held.items() if any(_sets(r, wait.step.flag) for r in rows)), None)
+            if late is None:
+                chain.append(f"{said}, which {setter.name} never sets")
+                break
+            row = next(r for r in held[late] if _sets(r, wait.step.flag))
+            chain.append(f"{said}, which {setter.name} sets only later, at {self._line((row.template, row.step.at))}")
+            following = held[late][0]
+            if late in seen or following.step.act is not Act.WAIT:
+                break
+            wait = following
+        site = (waits[0].template, waits[0].step.at)
+        event, event_id = waits[0].step.flag
+        name, fill = HardEvent(event).name, {"chain": "; ".join(chain)}
+        finding = DEADLOCK.finding(
+            self._line(site), operand=name, got=f"id {event_id}", wanted="a set before", fill=fill
+        )
+        return self._at(finding, site)
+
+    def _redundant(self, site: Site) -> Iterator[Hazard]:
+        """A wait or barrier of the kernel's own that says nothing new; queues bring their flags by themselves.
+
+        Flags from the scalar unit are left out: that it finishes before it issues is how this simulator orders it. So
+        are those of library kernels, which serve all shapes and are not the user's to change.
+        """
+        template, at = site
+        row = self.program.templates[template].rows[at]
+        if row.que >= 0 or self.program.lines[row.line].split(":")[0] in LIBRARY:
+            return
+        if row.op.name == "wait_flag" and HardEvent(row.params[0]).src is Pipe.S:
+            return
+        if row.op.name == "wait_flag":
+            event, event_id = row.params
+            what = f"WaitFlag {HardEvent(event).name} id {event_id}"
+        else:
+            what = f"PipeBarrier<PIPE_{Pipe(row.param('barrier_pipe')).name}>"
+        finding = REDUNDANT.finding(self._line(site), operand=what, got=0, wanted="an order", fill={"what": what})
+        yield self._at(finding, site)
+
+
+def _sets(row: Held, flag: Flag) -> bool:
+    return row.step.act is Act.SET and row.step.flag == flag
+
+
+def _nearly(one: Flag, other: Flag) -> bool:
+    """Whether two flags differ in the id only, or in the pair only, one end of which is the same."""
+    if one[0] == other[0]:
+        return True
+    first, second = HardEvent(one[0]), HardEvent(other[0])
+    return one[1] == other[1] and (first.src is second.src or first.dst is second.dst)
+
+
+def _rule(first: Access, second: Access) -> Rule:
+    """The rule that two accesses in no order break."""
+    if first.pipe is second.pipe:
+        return HAZARD_V if first.pipe is Pipe.V else HAZARD_MTE
+    if first.writes and second.writes:
+        return RACE_WAW
+    return RACE_RAW if first.writes else RACE_WAR

@@ -1,0 +1,361 @@
+"""What happened before what on one core: in-order pipes, flags, barriers.
+
+Each pipe p keeps, for each pipe q, how many of q's accesses are finished before p's next row begins: a clock. A flag
+carries the clock of the pipe that sets it to the pipe that waits for it; a barrier gives a pipe its own accesses; the
+scalar unit finishes a row before it issues the next, and what it knows every row knows that it issues later. Two
+accesses that meet and of which one writes are a clash unless the later one's pipe knows that the earlier is finished.
+
+Rows are taken in program order; one whose pipe waits for a flag that is not set yet stays behind, and a scalar unit
+that waits holds everything behind it. So they are taken in an order in which the hardware might run them.
+
+A template is walked once for each state in which it is entered. A state holds only what later rows can still clash
+with, numbered anew, so that a loop comes back to the same state after a few turns however long it is.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ascendsim.checks.accesses import Access, Accesses, Act, Step
+from ascendsim.terms import Pipe
+
+Clock = list[int]
+Site = tuple[int, int]
+"""Template and row in it."""
+Flag = tuple[int, int]
+"""Event and id."""
+
+_FEW = 24
+"""Open accesses up to which a loop is quicker than arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """Two accesses of the same bytes, at least one of which writes, that nothing orders."""
+
+    earlier: int
+    later: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A flag that was set and not waited for, with what its setter knew."""
+
+    site: Site
+    clock: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A row that its pipe has not come to, with what the scalar unit knew when it issued the row; None before."""
+
+    template: int
+    step: Step
+    issued: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What of the past later rows can depend on; equal for equal futures."""
+
+    clocks: tuple[tuple[int, ...], ...]
+    logs: tuple[tuple[int, ...], ...]
+    pending: tuple[tuple[Flag, tuple[Pending, ...]], ...] = ()
+    held: tuple[tuple[Pipe, tuple[Held, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What walking a template from a state gave.
+
+    Attributes:
+        doubled: flags that were set while an earlier set was pending: (the set's site, the pending one's).
+        useful: flag waits and barriers after which a pipe knew more than before.
+        idle: those after which it knew nothing new.
+    """
+
+    after: int
+    clashes: tuple[Clash, ...]
+    doubled: tuple[tuple[Site, Site], ...]
+    useful: frozenset[Site]
+    idle: frozenset[Site]
+
+
+class Order:
+    """Walks cores; each template once for each state."""
+
+    def __init__(self, accesses: Accesses, *, ordered_pipes: frozenset[Pipe] = frozenset()) -> None:
+        """Begin.
+
+        Args:
+            accesses: of the program.
+            ordered_pipes: those whose rows the hardware orders where they meet, one behind the other.
+        """
+        self.accesses = accesses
+        self.pipes = _pipes_of(accesses)
+        self.states: list[State] = []
+        self._numbers: dict[State, int] = {}
+        self._known: dict[tuple[int, int], Outcome] = {}
+        self._ordered = ordered_pipes
+        none = (0,) * len(self.pipes)
+        self.start = self._number(State((none,) * len(self.pipes), ((),) * len(self.pipes)))
+
+    def outcome(self, state: int, template: int) -> Outcome:
+        """Return what a template does from a state."""
+        key = (state, template)
+        known = self._known.get(key)
+        if known is None:
+            walk = _Walk(self.accesses, self.pipes, self.states[state], self._ordered)
+            walk.take(template, self.accesses.steps[template])
+            known = self._known[key] = Outcome(
+                self._number(walk.state()),
+                tuple(walk.clashes),
+                tuple(walk.doubled),
+                frozenset(walk.useful),
+                frozenset(walk.idle - walk.useful),
+            )
+        return known
+
+    def _number(self, state: State) -> int:
+        number = self._numbers.setdefault(state, len(self.states))
+        if number == len(self.states):
+            self.states.append(state)
+        return number
+
+
+def _pipes_of(accesses: Accesses) -> tuple[Pipe, ...]:
+    """Pipes that the program uses, the scalar unit first."""
+    used = {step.pipe for steps in accesses.steps for step in steps}
+    return (Pipe.S, *sorted(used - {Pipe.S}))
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One core's pipes on the way through a template. Pipes are counted in the order of `pipes`."""
+
+    accesses: Accesses
+    pipes: tuple[Pipe, ...]
+    begin: State
+    ordered: frozenset[Pipe]
+    clashes: list[Clash] = field(default_factory=list)
+    doubled: list[tuple[Site, Site]] = field(default_factory=list)
+    useful: set[Site] = field(default_factory=set)
+    idle: set[Site] = field(default_factory=set)
+    _clocks: list[Clock] = field(default_factory=list)
+    _logs: list[list[int]] = field(default_factory=list)
+    _pending: dict[Flag, deque[Pending]] = field(default_factory=dict)
+    _held: dict[Pipe, deque[Held]] = field(default_factory=dict)
+    _index: dict[Pipe, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._index = {pipe: i for i, pipe in enumerate(self.pipes)}
+        self._clocks = [list(clock) for clock in self.begin.clocks]
+        self._logs = [list(log) for log in self.begin.logs]
+        self._pending = {flag: deque(waiting) for flag, waiting in self.begin.pending}
+        self._held = {pipe: deque(rows) for pipe, rows in self.begin.held}
+
+    def take(self, template: int, steps: Iterable[Step]) -> None:
+        """Offer the rows of a template."""
+        for step in steps:
+            self._offer(Held(template, step, None))
+
+    # ---- rows in the order in which they can run ----------------------------------------------------------------
+
+    def _offer(self, row: Held) -> None:
+        """Run a row now, or leave it behind on its pipe; a held scalar unit holds whatever it would issue."""
+        stopped = self._held.get(Pipe.S)
+        if stopped:
+            stopped.append(row)
+            return
+        pipe = row.step.pipe
+        line = self._held.get(pipe)
+        if line or self._blocked(row):
+            issued = row if pipe is Pipe.S else Held(row.template, row.step, tuple(self._clocks[0]))
+            self._held.setdefault(pipe, deque()).append(issued)
+        else:
+            self._run(row)
+
+    def _blocked(self, row: Held) -> bool:
+        if row.step.act is Act.WAIT:
+            return not self._pending.get(row.step.flag)
+        return row.step.act is Act.BARRIER_ALL and any(self._held.values())
+
+    def _wake(self) -> None:
+        """Run what can run now that a flag is up."""
+        moved = True
+        while moved:
+            moved = False
+            for pipe in self.pipes:
+                line = self._held.get(pipe)
+                if line and not self._blocked_first(pipe, line):
+                    row = line.popleft()
+                    moved = True
+                    if pipe is Pipe.S and row.step.pipe is not Pipe.S:
+                        self._issue(row, line)
+                    else:
+                        self._run(row)
+
+    def _blocked_first(self, pipe: Pipe, line: deque[Held]) -> bool:
+        row = line[0]
+        if pipe is Pipe.S and row.step.pipe is not Pipe.S:
+            return False
+        if row.step.act is Act.BARRIER_ALL:
+            return any(rows for other, rows in self._held.items() if other is not Pipe.S)
+        return self._blocked(row)
+
+    def _issue(self, row: Held, rest: deque[Held]) -> None:
+        """The scalar unit goes on with a row of another pipe; what follows stays in its line."""
+        del self._held[Pipe.S]
+        self._offer(row)
+        if rest:
+            self._held[Pipe.S] = rest
+
+    # ---- what a row does ----------------------------------------------------------------------------------------
+
+    def _run(self, row: Held) -> None:
+        step, p = row.step, self._index[row.step.pipe]
+        self._learn(p, self._clocks[0] if row.issued is None else row.issued)
+        if step.act is Act.TOUCH:
+            self._touch(p, step)
+        elif step.act is Act.SET:
+            self._set(p, row)
+            self._wake()
+        elif step.act is Act.WAIT:
+            taken = self._pending[step.flag].popleft()
+            self._judge(row, self._learn(p, taken.clock))
+        elif step.act is Act.BARRIER:
+            self._judge(row, self._learn_own(p, p))
+        else:
+            news = [self._learn_own(0, q) for q in range(len(self.pipes))]
+            self._judge(row, any(news))
+
+    def _judge(self, row: Held, news: bool) -> None:
+        (self.useful if news else self.idle).add((row.template, row.step.at))
+
+    def _learn(self, p: int, clock: Iterable[int]) -> bool:
+        """A pipe comes to know a clock; whether that says anything new."""
+        mine, news = self._clocks[p], False
+        for q, known in enumerate(clock):
+            if known > mine[q]:
+                mine[q] = known
+                news = True
+        return news
+
+    def _learn_own(self, p: int, q: int) -> bool:
+        """Everything that pipe q has run so far is finished for pipe p."""
+        news = len(self._logs[q]) > self._clocks[p][q]
+        self._clocks[p][q] = len(self._logs[q])
+        return news
+
+    def _set(self, p: int, row: Held) -> None:
+        clock = list(self._clocks[p])
+        clock[p] = len(self._logs[p])
+        waiting = self._pending.setdefault(row.step.flag, deque())
+        site = (row.template, row.step.at)
+        if waiting:
+            self.doubled.append((site, waiting[-1].site))
+        waiting.append(Pending(site, tuple(clock)))
+
+    def _touch(self, p: int, step: Step) -> None:
+        for number in step.accesses:
+            for q in range(len(self.pipes)):
+                self._compare(p, q, number)
+        self._logs[p] += step.accesses
+        if p == 0:
+            self._clocks[0][0] = len(self._logs[0])
+
+    def _compare(self, p: int, q: int, number: int) -> None:
+        """Look for the last access of pipe q that is open to pipe p and clashes; after it all count as finished."""
+        log, known = self._logs[q], self._clocks[p][q]
+        if known == len(log) or (p == q and self.pipes[p] in self.ordered):
+            return
+        for at in self._candidates(log, known, number):
+            if self._clash(p == q, log[at], number):
+                self.clashes.append(Clash(log[at], number))
+                self._clocks[p][q] = at + 1
+                return
+
+    def _candidates(self, log: list[int], known: int, number: int) -> Iterable[int]:
+        """Places in a log from the last back to `known` whose ranges overlap that of an access."""
+        access = self.accesses.all[number]
+        if len(log) - known <= _FEW:
+            return _overlapping(self.accesses.all, log, known, access)
+        a, numbers = self.accesses, np.array(log[known:], np.int64)
+        found = (a.first[numbers] < access.end) & (a.end[numbers] > access.first)
+        if not access.writes:
+            found &= a.writes[numbers]
+        places: list[int] = (known + np.flatnonzero(found)[::-1]).tolist()
+        return places
+
+    def _clash(self, same_pipe: bool, earlier: int, later: int) -> bool:
+        """Whether two accesses clash. On one pipe a row reads before a later one writes."""
+        first, second = self.accesses.all[earlier], self.accesses.all[later]
+        if not (first.writes if same_pipe else first.writes or second.writes):
+            return False
+        return self.accesses.meet(earlier, later)
+
+    # ---- the state afterwards -----------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        """Return what of all this later rows can depend on, numbered anew."""
+        clocks = [*self._clocks, *(p.clock for line in self._pending.values() for p in line)]
+        clocks += [h.issued for line in self._held.values() for h in line if h.issued is not None]
+        renumber, logs = [], []
+        for q, log in enumerate(self._logs):
+            numbers, kept = _shortened(log, {clock[q] for clock in clocks})
+            renumber.append(numbers)
+            logs.append(kept)
+
+        def anew(clock: Iterable[int]) -> tuple[int, ...]:
+            return tuple(numbers[known] for numbers, known in zip(renumber, clock, strict=True))
+
+        return State(
+            tuple(anew(clock) for clock in self._clocks),
+            tuple(logs),
+            tuple(
+                (flag, tuple(Pending(p.site, anew(p.clock)) for p in line))
+                for flag, line in sorted(self._pending.items())
+                if line
+            ),
+            tuple(
+                (pipe, tuple(_held_anew(h, anew) for h in line)) for pipe, line in sorted(self._held.items()) if line
+            ),
+        )
+
+
+def _overlapping(accesses: list[Access], log: list[int], known: int, access: Access) -> Iterator[int]:
+    first, end = access.first, access.end
+    for at in range(len(log) - 1, known - 1, -1):
+        other = accesses[log[at]]
+        if other.first < end and other.end > first:
+            yield at
+
+
+def _held_anew(held: Held, anew: Callable[[Iterable[int]], tuple[int, ...]]) -> Held:
+    return held if held.issued is None else Held(held.template, held.step, anew(held.issued))
+
+
+def _shortened(log: list[int], marks: set[int]) -> tuple[dict[int, int], tuple[int, ...]]:
+    """Leave out what every clock knows, and of the same access between two marks all but one.
+
+    Returns:
+        The new number of each mark, and the log that is left.
+    """
+    places = sorted(marks)
+    kept: list[int] = []
+    numbers: dict[int, int] = {}
+    for place, following in zip(places, [*places[1:], len(log)], strict=True):
+        numbers[place] = len(kept)
+        kept += sorted(set(log[place:following]))
+    return numbers, tuple(kept)
+
+
+def runs(order: Order, templates: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield the state before each call of a core, and its template; the last state comes with template -1."""
+    state = order.start
+    for template in templates:
+        yield state, template
+        state = order.outcome(state, template).after
+    yield state, -1
