@@ -26,7 +26,7 @@ class Execution:
 
     Attributes:
         gm: bytes of every GM tensor afterwards.
-        findings: unwritten bytes read, flags unpaired.
+        findings: of what only the data show, such as unwritten bytes read.
         log: instruction log of one core with its data columns, if asked for.
     """
 
@@ -138,7 +138,6 @@ class _Run:
                 self.log[item.number] = _log_entries(machine, item)
 
         pipes = Pipes(number, self._program.lines, run)
-        pipes.findings = machine.findings  # in the order in which they are found
         at = 0
         for index in calls.tolist():
             template, slot_start = (int(self._program.calls[c][index]) for c in ("template", "slot_start"))

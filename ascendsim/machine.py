@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ascendsim.analysis import double_sets
 from ascendsim.arrays import load_array
 from ascendsim.checks import check_program
+from ascendsim.checks.hazards import DEADLOCK
 from ascendsim.checks.static import UNDEFINED
 from ascendsim.cost import links_of, template_schedule
 from ascendsim.device import Device
@@ -279,7 +280,8 @@ def _record_and_check(ready: _Prepared, progress: Progress) -> tuple[Program, tu
         raise InputError(f"{found.message}; set block_dim={device.aiv} or less")
     recording = record(ready.kernel, device, block_dim, ready.gm, (ready.argument,), stage(progress, "record"))
     findings += recording.findings
-    findings += check_program(recording.program, device)
+    auto_sync = ready.scenario.machine.auto_sync
+    findings += check_program(recording.program, device, auto_sync=auto_sync, is_complete=recording.complete)
     idle = block_dim - len(np.unique(recording.program.calls["core"]))
     if idle and recording.complete:
         findings.append(TILE_IDLE.finding("block_dim", got=idle, wanted=block_dim))
@@ -321,8 +323,11 @@ def non_finite(what: str, array: Array) -> tuple[Finding, ...]:
 
 
 def stop_on_errors(findings: tuple[Finding, ...], despite_findings: bool) -> None:
-    """Raise Rejected for findings of severity E, unless they are to be ignored and leave execution with a meaning."""
-    errors = [f for f in findings if f.severity is Severity.ERROR]
+    """Raise Rejected for findings of severity E, unless they are to be ignored and leave execution with a meaning.
+
+    A deadlock is left to the run itself, which ends in it and tells more.
+    """
+    errors = [f for f in findings if f.severity is Severity.ERROR and f.code != DEADLOCK.code]
     if not errors:
         return
     undefined = [f for f in errors if f.code in UNDEFINED or f.code.startswith(("E-QUE", "E-BUF", "E-SYNC-EXHAUST"))]

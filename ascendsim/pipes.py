@@ -1,7 +1,8 @@
 """The pipes of one core while values are computed, and what its flags do.
 
-Rows are taken in program order; a row whose pipe is held by a flag that nobody has set yet stays behind on its pipe
-and runs when the flag comes, so waits that precede their set in program order work.
+Whether flags pair is checked before (`checks.hazards`). Rows are taken in program order; a row whose pipe is held by a
+flag that nobody has set yet stays behind on its pipe and runs when the flag comes, so waits that precede their set in
+program order work.
 """
 
 from collections import deque
@@ -13,25 +14,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ascendsim.context import Frame
-from ascendsim.errors import Deadlock, Finding, Rule
+from ascendsim.errors import Deadlock
 from ascendsim.isa.instruction import Row, Step
 from ascendsim.program import Program
 from ascendsim.terms import HardEvent, Pipe
 
 Array = NDArray[Any]
-
-DUPLICATE = Rule(
-    "E-SYNC-DUPLICATE",
-    "flag {operand} id {got} is set again before anybody waited for it",
-    "use another id, or wait first",
-    "asc-devkit docs, SetFlag/WaitFlag page",
-)
-UNPAIRED = Rule(
-    "E-SYNC-UNPAIRED",
-    "flag {operand} id {got} is set and never waited for",
-    "wait for it, or remove the set",
-    "asc-devkit docs, SetFlag/WaitFlag page",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +46,10 @@ class Pipes:
     """The pipes of one core. A row whose pipe is held by a flag that nobody has set yet stays behind on its pipe."""
 
     def __init__(self, core: int, lines: tuple[str, ...], run: Callable[[Item], None]) -> None:
-        self.findings: dict[tuple[str, str, str], Finding] = {}
         self._core = core
         self._lines = lines
         self._run = run
-        self._flags: dict[tuple[int, ...], str] = {}
+        self._flags: set[tuple[int, ...]] = set()
         self._held: dict[Pipe, deque[Item]] = {}
 
     @property
@@ -72,7 +59,7 @@ class Pipes:
 
     def go_on(self, state: PipeState) -> None:
         """Start from what other rows left."""
-        self._flags = dict.fromkeys(state.raised, "")
+        self._flags = set(state.raised)
         self._held = {pipe: deque(line) for pipe, line in state.held}
 
     def offer(self, item: Item) -> None:
@@ -93,9 +80,6 @@ class Pipes:
         """
         if any(self._held.values()):
             raise Deadlock(self._describe_deadlock())
-        for (event, event_id), where in self._flags.items():
-            finding = UNPAIRED.finding(where, operand=HardEvent(event).name, got=event_id, wanted="a wait")
-            self.findings.setdefault((where, finding.code, finding.operand), finding)
 
     def _blocked(self, item: Item) -> bool:
         row = item.row
@@ -106,20 +90,12 @@ class Pipes:
     def _execute(self, item: Item) -> None:
         row = item.row
         if row.op.name == "set_flag":
-            self._set_flag(row)
+            self._flags.add(row.params)
         elif row.op.name == "wait_flag":
-            del self._flags[row.params]
+            self._flags.remove(row.params)
         self._run(item)
         if row.op.name == "set_flag":
             self._wake(HardEvent(row.param("event")).dst)
-
-    def _set_flag(self, row: Row) -> None:
-        where = self._lines[row.line]
-        if row.params in self._flags:
-            name = HardEvent(row.param("event")).name
-            finding = DUPLICATE.finding(where, operand=name, got=row.param("event_id"), wanted="a wait first")
-            self.findings.setdefault((where, finding.code, name), finding)
-        self._flags[row.params] = where
 
     def _wake(self, pipe: Pipe) -> None:
         """Run what this pipe held, as far as it now goes."""

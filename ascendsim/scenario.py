@@ -85,6 +85,9 @@ class MachineSpec(_Model):
     engine: Literal["compiled", "reference", "both"] = "compiled"
     l2: Literal["model", "hit", "miss"] = "model"
     half_overflow: Literal["inf_nan", "saturate"] | None = None
+    auto_sync: bool = True
+    """The compiler adds barriers between vector instructions, and waits of the scalar unit: false where it is told
+    not to. What it adds is a warning with, and an error without."""
     values: Literal["all", "sample", "none"] = "all"
     """Which values to compute."""
     sample: list[Literal["first", "diagonal", "tail", "random"]] | None = Field(default=None, min_length=1)

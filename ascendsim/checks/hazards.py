@@ -146,15 +146,17 @@ class _Hazards:
         found: Counter[Hazard] = Counter()
         useful: set[Site] = set()
         idle: set[Site] = set()
+        twice: set[tuple[HardEvent, int]] = set()
         for (state, template), count in self._turns.items():
             outcome = self.order.outcome(state, template)
             useful |= outcome.useful
             idle |= outcome.idle
+            twice |= {self._flag(site) for site, _ in outcome.doubled}
             for hazard in self._of_outcome(outcome):
                 found[hazard] += count
         if is_complete:
             for state, count in self._ends.items():
-                for hazard in self._of_end(self.order.states[state]):
+                for hazard in self._of_end(self.order.states[state], twice):
                     found[hazard] += count
         for site in sorted(idle - useful):
             found.update(self._redundant(site))
@@ -247,8 +249,8 @@ class _Hazards:
         row = self.program.templates[template].rows[at]
         return f"{row.op.api} ({self.program.lines[row.line]})"
 
-    def _of_end(self, state: State) -> Iterator[Hazard]:
-        """What is left when the kernel is over: flags that are up, pipes that wait."""
+    def _of_end(self, state: State, twice: set[tuple[HardEvent, int]]) -> Iterator[Hazard]:
+        """What is left when the kernel is over: flags that are up, pipes that wait; flags set twice are known."""
         waits = [rows[0] for _, rows in state.held if rows[0].step.act is Act.WAIT]
         left = [(flag, pending) for flag, line in state.pending for pending in line]
         for wait in waits:
@@ -261,6 +263,8 @@ class _Hazards:
         if waits:
             yield self._deadlock(state, waits)
         for (event, event_id), pending in left:
+            if (event, event_id) in twice:
+                continue
             name = HardEvent(event).name
             finding = UNPAIRED.finding(self._line(pending.site), operand=name, got=event_id, wanted="a wait")
             yield self._at(finding, pending.site)

@@ -68,6 +68,18 @@ def check_program(
         auto_sync: the compiler adds barriers and waits where it can.
         is_complete: the kernel was recorded to its end.
     """
+    found, wrong = _check_rows(program, device)
+    hazards = check_hazards(program, device, auto_sync=auto_sync, is_complete=is_complete)
+    return (*found, *(h.finding for h in hazards if not h.lines & wrong))
+
+
+def check_rows(program: Program, device: Device) -> tuple[Finding, ...]:
+    """Return what is wrong with instructions by themselves, GM bounds of calls, and what UB has to hold."""
+    return _check_rows(program, device)[0]
+
+
+def _check_rows(program: Program, device: Device) -> tuple[tuple[Finding, ...], set[int]]:
+    """Findings, and the kernel lines that errors are about."""
     found: dict[tuple[str, str, str, str], Finding] = {}
     wrong: set[int] = set()
     for line, finding in (*_rows(program, device), *_gm_bounds(program)):
@@ -76,9 +88,7 @@ def check_program(
             wrong.add(line)
     for finding in _capacity(program, device):
         found.setdefault((finding.code, finding.where, finding.operand, finding.got), finding)
-    hazards = check_hazards(program, device, auto_sync=auto_sync, is_complete=is_complete)
-    kept = (h.finding for h in hazards if not h.lines & wrong)
-    return (*found.values(), *kept)
+    return tuple(found.values()), wrong
 
 
 def _rows(program: Program, device: Device) -> Iterator[tuple[int, Finding]]:

@@ -3,7 +3,7 @@
 import numpy as np
 from lane_harness import local
 
-from ascendsim.checks import check_program
+from ascendsim.checks import check_rows
 from ascendsim.device import load_device
 from ascendsim.dtypes import FLOAT, HALF
 from ascendsim.execute import execute
@@ -24,7 +24,7 @@ def run(body, *filled, log_core=None):
             body(vf)
 
     recording = record(kernel, DEVICE, 1, (), ())
-    assert check_program(recording.program, DEVICE) == ()
+    assert check_rows(recording.program, DEVICE) == ()
     ub = Bytes(8192)
     for tensor, values in filled:
         raw = np.ascontiguousarray(values).view(np.uint8)

@@ -3,7 +3,7 @@
 import numpy as np
 from lane_harness import DEVICE, Ground, local
 
-from ascendsim.checks import check_program
+from ascendsim.checks import check_rows
 from ascendsim.execute import execute
 from ascendsim.isa import transpose
 from ascendsim.isa.transpose import TransDataTo5HDParams
@@ -26,7 +26,7 @@ def run(kernel, *start):
     for tensor, values in start:
         ground.write(tensor, values)
     recording = record(kernel, DEVICE, 1, (), ())
-    assert recording.findings == check_program(recording.program, DEVICE) == ()
+    assert recording.findings == check_rows(recording.program, DEVICE) == ()
     assert execute(recording.program, DEVICE, (), ub=ground.ub).findings == ()
     return ground.ub
 

@@ -6,7 +6,7 @@ import numpy as np
 from lane_oracle import LaneOracle, Memory
 from number_oracle import FLOATS, SIZE, is_nan
 
-from ascendsim.checks import check_program
+from ascendsim.checks import check_rows
 from ascendsim.device import load_device
 from ascendsim.dtypes import dtype
 from ascendsim.execute import execute
@@ -70,7 +70,7 @@ def run_both(kernel, ground, saturate=False):
     oracle = LaneOracle(as_memory(ground.ub), [as_memory(g) for g in ground.gm_bytes], saturate)
     recording = record(kernel, DEVICE, 1, tuple(ground.gm), ())
     assert recording.complete
-    static = (*recording.findings, *check_program(recording.program, DEVICE))
+    static = (*recording.findings, *check_rows(recording.program, DEVICE))
     mode = HalfOverflow.SATURATE if saturate else HalfOverflow.INF_NAN
     gm = tuple(ground.gm_bytes)
     done = execute(recording.program, DEVICE, gm, overflow=mode, ub=ground.ub, log_core=0)

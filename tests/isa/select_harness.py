@@ -3,7 +3,7 @@
 from lane_harness import DEVICE, Both, as_memory, same_memory
 from select_oracle import SelectOracle
 
-from ascendsim.checks import check_program
+from ascendsim.checks import check_rows
 from ascendsim.execute import execute
 from ascendsim.record import record
 from ascendsim.terms import HalfOverflow
@@ -14,7 +14,7 @@ def run_both(kernel, ground, saturate=False):
     oracle = SelectOracle(as_memory(ground.ub), [], saturate)
     recording = record(kernel, DEVICE, 1, (), ())
     assert recording.complete
-    static = (*recording.findings, *check_program(recording.program, DEVICE))
+    static = (*recording.findings, *check_rows(recording.program, DEVICE))
     mode = HalfOverflow.SATURATE if saturate else HalfOverflow.INF_NAN
     done = execute(recording.program, DEVICE, (), overflow=mode, ub=ground.ub, log_core=0)
     kernel(oracle)

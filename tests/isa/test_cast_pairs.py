@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from lane_harness import DEVICE, Ground, local, run_both
 
-from ascendsim.checks import check_program
+from ascendsim.checks import check_rows
 from ascendsim.record import record
 from ascendsim.terms import RoundMode
 
@@ -44,7 +44,7 @@ TYPES = ("half", "bfloat16_t", "float", "int8_t", "uint8_t", "int16_t", "uint16_
 def findings(source, target, mode):
     d, s = local("d", target, 0, 64), local("s", source, 64, 64)
     recording = record(lambda asc: asc.cast(d, s, RoundMode[f"CAST_{mode}"], 8), DEVICE, 1, (), ())
-    return check_program(recording.program, DEVICE)
+    return check_rows(recording.program, DEVICE)
 
 
 @pytest.mark.parametrize(

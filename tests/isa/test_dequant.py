@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from lane_harness import DEVICE, Ground, local
 
-from ascendsim.checks import check_program
+from ascendsim.checks import check_rows
 from ascendsim.errors import KernelError
 from ascendsim.execute import execute
 from ascendsim.isa.forms import BinaryRepeatParams
@@ -25,7 +25,7 @@ def run(kernel, a, b, saturate=False):
     """UB after the kernel, with the sources written."""
     ground = Ground(ub_bytes=UB).write(A, np.int32(a)).write(B, np.int32(b))
     program = recorded(kernel).program
-    assert check_program(program, DEVICE) == ()
+    assert check_rows(program, DEVICE) == ()
     mode = HalfOverflow.SATURATE if saturate else HalfOverflow.INF_NAN
     assert execute(program, DEVICE, (), overflow=mode, ub=ground.ub).findings == ()
     return ground.ub
@@ -106,7 +106,7 @@ def test_the_mask_form_leaves_its_mask():
 
 def test_the_reserved_ub_is_no_part_of_what_a_kernel_uses():
     program = recorded(lambda asc: (asc.set_deq_scale(1.0), asc.add_deq_relu(D, A, B, 4000))).program
-    assert check_program(program, DEVICE) == ()
+    assert check_rows(program, DEVICE) == ()
 
 
 @pytest.mark.parametrize("call", [

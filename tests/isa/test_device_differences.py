@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from lane_harness import Ground, local
 
-from ascendsim.checks import check_program
+from ascendsim.checks import check_rows
 from ascendsim.device import load_device
 from ascendsim.execute import execute
 from ascendsim.isa.forms import BinaryRepeatParams
@@ -24,7 +24,7 @@ I64 = local("l", "int64_t", 24576, 1024)
 def found(kernel, arch=2201):
     device = load_device(SOC[arch])
     recording = record(kernel, device, 1, (), ())
-    return (*recording.findings, *check_program(recording.program, device))
+    return (*recording.findings, *check_rows(recording.program, device))
 
 
 def run(kernel, arch, tensor, count, **start):
@@ -33,7 +33,7 @@ def run(kernel, arch, tensor, count, **start):
     for where, values in start.values():
         ground.write(where, values)
     program = record(kernel, device, 1, (), ()).program
-    assert [f for f in check_program(program, device) if f.severity.value == "E"] == []
+    assert [f for f in check_rows(program, device) if f.severity.value == "E"] == []
     assert execute(program, device, (), ub=ground.ub).findings == ()
     assert schedule(program, device).makespan_cycles > 0
     at, width = tensor.start_bytes, tensor.dtype.bytes

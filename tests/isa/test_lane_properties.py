@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lane_harness import DEVICE, Ground, compare, gm_tensors, local, random_bytes, run_both
 from number_oracle import SIZE
 
-from ascendsim.checks import check_program
+from ascendsim.checks import check_rows
 from ascendsim.dtypes import HALF, INT32
 from ascendsim.isa.convert import ROUND_MODES
 from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams
@@ -123,7 +123,7 @@ def one_byte_less_is_refused(kernel, tensors, reaches):
             continue
         short = [*tensors[:i], replace(tensor, allocation_bytes=end - 1), *tensors[i + 1 :]]
         recording = record(lambda asc, short=short: kernel(asc, short), DEVICE, 1, (), ())
-        found = [f for f in check_program(recording.program, DEVICE) if f.code == "E-OOB-LOCAL"]
+        found = [f for f in check_rows(recording.program, DEVICE) if f.code == "E-OOB-LOCAL"]
         role = "dst" if i == 0 else f"src{i - 1}"
         text = f"{role} touches 1 B past the end of {tensor.name} ({end} B needed, {end - 1} B there)"
         assert [f.message.partition(" ")[2] for f in found] == [text]
@@ -573,7 +573,7 @@ def test_counter_mode_with_the_full_mask_is_out_of_bounds(api):
         asc.set_mask_norm()
 
     recording = record(kernel, DEVICE, 1, (), ())
-    assert "E-OOB-LOCAL" in {f.code for f in check_program(recording.program, DEVICE)}
+    assert "E-OOB-LOCAL" in {f.code for f in check_rows(recording.program, DEVICE)}
 
 
 def test_copy_with_the_full_mask_as_a_count_needs_little_memory():
@@ -584,7 +584,7 @@ def test_copy_with_the_full_mask_as_a_count_needs_little_memory():
 
     program = record(kernel, DEVICE, 1, (), ()).program
     tracemalloc.start()
-    check_program(program, DEVICE)
+    check_rows(program, DEVICE)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 64 * 2**20

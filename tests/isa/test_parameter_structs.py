@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from lane_harness import DEVICE, Ground, gm_tensors, local, run_both
 
-from ascendsim.checks import check_program
+from ascendsim.checks import check_rows
 from ascendsim.errors import KernelError
 from ascendsim.execute import execute
 from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams
@@ -189,4 +189,4 @@ def run_both_without_oracle(kernel, ground):
     program = record(kernel, DEVICE, 1, (), ()).program
     execute(program, DEVICE, (), ub=ground.ub)
     got = ground.ub.content[2048 : 2048 + 32].view(np.float32).tolist()
-    return [f.code for f in check_program(program, DEVICE)], got
+    return [f.code for f in check_rows(program, DEVICE)], got

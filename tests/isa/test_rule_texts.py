@@ -12,7 +12,7 @@ import examples_transpose
 import pytest
 from lane_harness import DEVICE, gm_tensors, local
 
-from ascendsim.checks import check_program, static
+from ascendsim.checks import check_rows, static
 from ascendsim.checks.static import UNDEFINED
 from ascendsim.device import Device, load_device
 from ascendsim.errors import Rule, Severity
@@ -55,7 +55,7 @@ def findings(kernel, device=DEVICE):
     """What recording and the static rules find in one core's kernel(asc, x, y)."""
     recording = record(kernel, device, 1, GM, ())
     assert recording.complete
-    return (*recording.findings, *check_program(recording.program, device))
+    return (*recording.findings, *check_rows(recording.program, device))
 
 
 @dataclass(frozen=True)
@@ -702,7 +702,7 @@ def test_a_gm_bound_is_checked_on_every_core():
         asc.data_copy(F, y[32 * asc.get_block_idx()], 32)
 
     program = record(kernel, DEVICE, 3, GM, ()).program
-    assert [f.where.split(" ")[-2:] for f in check_program(program, DEVICE)] == [["core", "2"]]
+    assert [f.where.split(" ")[-2:] for f in check_rows(program, DEVICE)] == [["core", "2"]]
 
 
 def test_what_has_no_meaning_when_executed_is_named():

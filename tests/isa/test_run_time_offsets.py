@@ -3,7 +3,7 @@
 import numpy as np
 from lane_harness import DEVICE, Ground, gm_tensors, local
 
-from ascendsim.checks import check_program
+from ascendsim.checks import check_rows
 from ascendsim.execute import execute
 from ascendsim.isa.gather_mask import GatherMaskParams
 from ascendsim.memory import Bytes
@@ -21,7 +21,7 @@ def found(kernel, **start):
     for where, values in start.values():
         ground.write(where, values)
     recording = record(kernel, DEVICE, 1, (), ())
-    assert (*recording.findings, *check_program(recording.program, DEVICE)) == ()
+    assert (*recording.findings, *check_rows(recording.program, DEVICE)) == ()
     done = execute(recording.program, DEVICE, (), ub=ground.ub)
     return [(f.code, f.message, f.operand) for f in done.findings], ground.ub.content
 

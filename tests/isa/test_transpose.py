@@ -111,9 +111,9 @@ def test_lists_that_are_refused(dst, src, text):
 def test_a_list_past_its_tensor_is_found():
     end = local("end", "float", 0x4000, 480)
     recording = record(lambda asc: asc.trans_data_to5hd(blocks(end), blocks(A)), DEVICE, 1, (), ())
-    from ascendsim.checks import check_program
+    from ascendsim.checks import check_rows
 
-    (found,) = check_program(recording.program, DEVICE)
+    (found,) = check_rows(recording.program, DEVICE)
     assert found.message == "TransDataTo5HD dst touches 32 B past the end of end (512 B needed, 480 B there)"
 
 

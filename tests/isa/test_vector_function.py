@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lane_harness import local
 from micro_oracle import MicroOracle, lanes
 
-from ascendsim.checks import check_program
+from ascendsim.checks import check_rows
 from ascendsim.device import load_device
 from ascendsim.dtypes import HALF
 from ascendsim.errors import KernelError
@@ -175,7 +175,7 @@ def findings(body, device=DEVICE):
         with asc.vector_function() as vf:
             body(vf)
 
-    return [str(f).split(": ", 1)[1] for f in check_program(record(kernel, device, 1, (), ()).program, device)]
+    return [str(f).split(": ", 1)[1] for f in check_rows(record(kernel, device, 1, (), ()).program, device)]
 
 
 def test_a_device_without_vector_functions_refuses_them():

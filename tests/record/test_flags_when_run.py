@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from record_harness import DEVICE, gm_tensors, local, recorded
 
-from ascendsim.errors import Deadlock
+from ascendsim.checks import check_program
+from ascendsim.errors import Deadlock, Severity
 from ascendsim.execute import execute
 from ascendsim.memory import Bytes
 from ascendsim.terms import HardEvent, Pipe
@@ -18,7 +19,10 @@ def done(kernel, *gm, cores=1):
 
 
 def found(kernel, **how):
-    return [(f.code, f.where, f.message) for f in done(kernel, **how).findings]
+    """What is found, after a run that finds nothing more."""
+    assert done(kernel, **how).findings == ()
+    program = recorded(kernel, **how).program
+    return [(f.code, f.where, f.message) for f in check_program(program, DEVICE) if f.severity is Severity.ERROR]
 
 
 def line(kernel, offset):
@@ -51,7 +55,11 @@ def test_a_flag_set_twice():
         asc.wait_flag(HardEvent.V_MTE3, 5)
 
     assert found(kernel) == [
-        ("E-SYNC-DUPLICATE", line(kernel, 2), "flag V_MTE3 id 5 is set again before anybody waited for it")
+        (
+            "E-SYNC-DUPLICATE",
+            f"SetFlag ({line(kernel, 2)})",
+            "flag V_MTE3 id 5 is set again before anybody waited for it",
+        )
     ]
 
 
@@ -62,7 +70,7 @@ def test_a_flag_nobody_waits_for():
         asc.wait_flag(HardEvent.MTE2_V, 0)
 
     assert found(kernel, cores=2) == [
-        ("E-SYNC-UNPAIRED", line(kernel, 2), "flag MTE2_V id 3 is set and never waited for")
+        ("E-SYNC-UNPAIRED", f"SetFlag ({line(kernel, 2)})", "flag MTE2_V id 3 is set and never waited for")
     ]
 
 
