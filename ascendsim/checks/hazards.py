@@ -7,15 +7,21 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ascendsim.checks.accesses import Access, Accesses, Act
+from ascendsim.checks.accesses import Accesses, Act
+from ascendsim.checks.gm import GmAccesses, GmPair, GmPairs, kinds, places_on_core
 from ascendsim.checks.order import Clash, Flag, Held, Order, Outcome, Pending, Site, State
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule, Severity
+from ascendsim.isa.instruction import Row
 from ascendsim.program import Program
 from ascendsim.terms import HardEvent, Pipe
+
+Ints = NDArray[Any]
 
 _RACES = "public msSanitizer pages, contention check; asc-tools, npu-check ErrorSync1 and ErrorSync2"
 _BARRIERS = "asc-devkit docs, PipeBarrier page and synchronisation inside a core"
@@ -41,6 +47,13 @@ RACE_WAW = Rule(
     "",
     _RACES,
     condition="Two pipes write the same bytes, and no chain of flags orders them.",
+)
+RACE_GM = Rule(
+    "E-RACE-GM",
+    "{got} touch bytes {first} to {last} of GM tensor {tensor} in no order: {other} and {api}",
+    "give each core its own part, by get_block_idx and the tail",
+    "public msSanitizer pages, contention check; asc-tools, npu-check, several cores on one GM",
+    condition="Two cores touch the same bytes of GM, at least one of them writes, and nothing orders the two.",
 )
 HAZARD_V = Rule(
     "E-HAZARD-V",
@@ -135,6 +148,9 @@ class _Hazards:
         hardware = {Pipe.V} if device.has("vector_ordered") else set()
         self.order = Order(self.accesses, ordered_pipes=frozenset({Pipe.S} | hardware))
         self._auto_sync = auto_sync
+        self._gm = GmAccesses(program)
+        self._state_of: Ints = np.zeros(len(program.calls["core"]), np.int64)
+        """State in which each call begins."""
         self._turns: Counter[tuple[int, int]] = Counter()
         """(state, template): how often over all cores."""
         self._ends: dict[int, int] = {}
@@ -160,20 +176,27 @@ class _Hazards:
                     found[hazard] += count
         for site in sorted(idle - useful):
             found.update(self._redundant(site))
+        for pairs in self._gm.pairs():
+            for hazard, count in self._of_gm(pairs):
+                found[hazard] += count
         return tuple(Hazard(replace(h.finding, count=count), h.lines) for h, count in found.items())
 
     def _walk(self) -> None:
         """Walk every core; cores that call the same templates are one."""
         calls, order = self.program.calls, self.order
-        alike: Counter[bytes] = Counter()
+        alike: dict[bytes, list[Ints]] = {}
         for core in range(self.program.block_dim):
-            alike[calls["template"][calls["core"] == core].tobytes()] += 1
+            here = np.flatnonzero(calls["core"] == core)
+            alike.setdefault(calls["template"][here].tobytes(), []).append(here)
         for key, cores in alike.items():
-            state = order.start
+            state, states = order.start, []
             for template in np.frombuffer(key, calls["template"].dtype).tolist():
-                self._turns[state, template] += cores
+                self._turns[state, template] += len(cores)
+                states.append(state)
                 state = order.outcome(state, template).after
-            self._ends[state] = self._ends.get(state, 0) + cores
+            self._ends[state] = self._ends.get(state, 0) + len(cores)
+            for here in cores:
+                self._state_of[here] = states
 
     # ---- rows that meet -----------------------------------------------------------------------------------------
 
@@ -192,50 +215,101 @@ class _Hazards:
 
     def _clash(self, clash: Clash) -> Hazard:
         first, second = self.accesses.all[clash.earlier], self.accesses.all[clash.later]
-        rule = _rule(first, second)
         low, high = self.accesses.shared(clash.earlier, clash.later)
-        other = f"{self.accesses.row(first).op.api} ({self.accesses.line(first)})"
+        rows = self.accesses.row(first), self.accesses.row(second)
+        sites = ((first.template, first.at), (second.template, second.at))
+        place = (f"UB bytes {low} to {high}", second.tensor)
+        return self._clash_of(*rows, (first.writes, second.writes), second.role, place, sites)
+
+    def _clash_of(
+        self,
+        first: Row,
+        second: Row,
+        writes: tuple[bool, bool],
+        role: str,
+        place: tuple[str, str],
+        sites: tuple[Site, Site],
+    ) -> Hazard:
+        """Two rows in no order: which rule, which bytes of what, and what is missing."""
+        names = [self._line(site) for site in sites]
         fill: dict[str, object] = {
-            "api": self.accesses.row(second).op.api,
+            "api": second.op.api,
             "pipe": second.pipe.name,
-            "tensor": second.tensor,
-            "bytes": f"UB bytes {low} to {high}",
-            "other": other,
+            "bytes": place[0],
+            "tensor": place[1],
+            "other": names[0],
             "other_pipe": first.pipe.name,
-            "verb": "writes" if second.writes else "reads",
+            "verb": "writes" if writes[1] else "reads",
         }
-        finding = rule.finding(
-            f"{self.accesses.row(second).op.api} ({self.accesses.line(second)})",
-            operand=second.role,
-            got="no order",
-            wanted=f"after {other}",
-            hint=self._hint(first, second),
-            fill=fill,
-        )
+        rule = _rule(first.pipe, second.pipe, writes)
+        hint, wanted = self._hint(first, second), f"after {names[0]}"
+        finding = rule.finding(names[1], operand=role, got="no order", wanted=wanted, hint=hint, fill=fill)
         if self._is_graded(first, second):
             finding = replace(finding, level=Severity.WARNING.value)
-        return self._at(finding, (first.template, first.at), (second.template, second.at))
+        return self._at(finding, *sites)
 
-    def _hint(self, first: Access, second: Access) -> str:
-        before, after = self.accesses.line(first), self.accesses.line(second)
+    def _hint(self, first: Row, second: Row) -> str:
+        before, after = self.program.lines[first.line], self.program.lines[second.line]
+        compiler = "the compiler adds it if automatic synchronisation is on; else " * self._is_graded(first, second)
         if first.pipe is second.pipe:
-            barrier = f"pipe_barrier(Pipe.{first.pipe.name}) between {before} and {after}"
-            return f"{self._compiler(first, second)}{barrier}"
-        pair = f"{first.pipe.name}_{second.pipe.name}"
-        flags = f"set_flag(HardEvent.{pair}, id) behind {before} and wait_flag(HardEvent.{pair}, id) before {after}"
-        return f"{self._compiler(first, second)}{flags}"
+            return f"{compiler}pipe_barrier(Pipe.{first.pipe.name}) between {before} and {after}"
+        pair = f"HardEvent.{first.pipe.name}_{second.pipe.name}"
+        return f"{compiler}set_flag({pair}, id) behind {before} and wait_flag({pair}, id) before {after}"
 
-    def _compiler(self, first: Access, second: Access) -> str:
-        """What to say where the compiler helps."""
-        return (
-            "the compiler adds it if automatic synchronisation is on; else " if self._is_graded(first, second) else ""
-        )
-
-    def _is_graded(self, first: Access, second: Access) -> bool:
+    def _is_graded(self, first: Row, second: Row) -> bool:
+        """Whether the compiler orders two rows where it is let."""
         if not self._auto_sync:
             return False
         same = first.pipe is Pipe.V and second.pipe is Pipe.V
         return same or (second.pipe is Pipe.S and first.pipe in COMPILER_ORDERS)
+
+    # ---- GM -----------------------------------------------------------------------------------------------------
+
+    def _of_gm(self, pairs: GmPairs) -> Iterator[tuple[Hazard, int]]:
+        """Pairs between cores are races; one of each kind on one core is looked into, and stands for all alike."""
+        core = self.program.calls["core"]
+        apart = core[pairs.first_call] != core[pairs.second_call]
+        for pair, count in kinds(pairs.only(np.flatnonzero(apart)), ()):
+            yield self._between_cores(pair, pairs.tensor), count
+        inside = pairs.only(np.flatnonzero(~apart))
+        places = places_on_core(core)
+        turns = places[inside.second_call] - places[inside.first_call]
+        for pair, count in kinds(inside, (turns, self._state_of[inside.first_call])):
+            hazard = self._on_one_core(pair, pairs.tensor)
+            if hazard is not None:
+                yield hazard, count
+
+    def _between_cores(self, pair: GmPair, tensor: int) -> Hazard:
+        first, second = self._gm.all[pair.first], self._gm.all[pair.second]
+        core = self.program.calls["core"]
+        what = f"cores {core[pair.first_call]} and {core[pair.second_call]}"
+        sites = ((first.template, first.at), (second.template, second.at))
+        names = [self._line(site) for site in sites]
+        fill = {
+            "first": pair.low,
+            "last": pair.high,
+            "tensor": self.program.gm[tensor].name,
+            "api": names[1],
+            "other": names[0],
+        }
+        finding = RACE_GM.finding(names[1], operand=second.role, got=what, wanted="one core", fill=fill)
+        return self._at(finding, *sites)
+
+    def _on_one_core(self, pair: GmPair, tensor: int) -> Hazard | None:
+        first, second = self._gm.all[pair.first], self._gm.all[pair.second]
+        sites = ((first.template, first.at), (second.template, second.at))
+        rows = [self.program.templates[t].rows[at] for t, at in sites]
+        if rows[0].pipe is rows[1].pipe and not first.writes:
+            return None  # one pipe reads before it writes later
+        core = self.program.calls["core"]
+        calls = np.flatnonzero(core == core[pair.first_call])
+        calls = calls[(calls >= pair.first_call) & (calls <= pair.second_call)]
+        templates = self.program.calls["template"][calls].tolist()
+        if self.order.is_before(int(self._state_of[pair.first_call]), templates, *sites):
+            return None
+        place = f"bytes {pair.low} to {pair.high}"
+        name = f"GM tensor {self.program.gm[tensor].name}"
+        return self._clash_of(rows[0], rows[1], (first.writes, second.writes), second.role, (place, name), sites)
 
     # ---- flags --------------------------------------------------------------------------------------------------
 
@@ -340,10 +414,10 @@ def _nearly(one: Flag, other: Flag) -> bool:
     return one[1] == other[1] and (first.src is second.src or first.dst is second.dst)
 
 
-def _rule(first: Access, second: Access) -> Rule:
+def _rule(first: Pipe, second: Pipe, writes: tuple[bool, bool]) -> Rule:
     """The rule that two accesses in no order break."""
-    if first.pipe is second.pipe:
-        return HAZARD_V if first.pipe is Pipe.V else HAZARD_MTE
-    if first.writes and second.writes:
+    if first is second:
+        return HAZARD_V if first is Pipe.V else HAZARD_MTE
+    if all(writes):
         return RACE_WAW
-    return RACE_RAW if first.writes else RACE_WAR
+    return RACE_RAW if writes[0] else RACE_WAR

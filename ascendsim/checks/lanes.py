@@ -1,4 +1,4 @@
-"""Which bytes of UB one row touches, lane by lane: its arithmetic is asked what it would read and write."""
+"""Which bytes one row touches, lane by lane: its arithmetic is asked what it would read and write."""
 
 from collections.abc import Callable
 
@@ -28,6 +28,13 @@ def lanes_of(template: Template, row: Row) -> tuple[tuple[str, bool, Ints], ...]
     )
 
 
+def gm_lanes_of(template: Template, row: Row) -> tuple[tuple[str, bool, int, Ints], ...]:
+    """Return (role, whether written, slot, bytes counted from the slot's base in ascending order) of GM operands."""
+    looker = _Looker(template.tensors, row)
+    row.op.execute(looker, row)
+    return tuple((*key, np.unique(np.concatenate(parts))) for key, parts in looker.found_gm.items())
+
+
 class _Looker:
     """The Context that computes with zeros and notes which bytes are read and written."""
 
@@ -36,6 +43,7 @@ class _Looker:
 
     def __init__(self, tensors: tuple[TensorRef, ...], row: Row) -> None:
         self.found: dict[tuple[str, bool], list[Ints]] = {}
+        self.found_gm: dict[tuple[str, bool, int], list[Ints]] = {}
         self.compare_mask = CompareMask(np.zeros(0, np.uint8))
         self._tensors = tensors
         self._row = row
@@ -117,6 +125,9 @@ class _Looker:
         """Keep bytes under the operand's role: of several that name the same place, all."""
         tensor = self._tensors[operand.tensor]
         if tensor.buffer is not Buffer.UB:
+            for role in self._roles(operand, writes=writes) if at.size else []:
+                lanes = at.offsets + operand.offset_bytes
+                self.found_gm.setdefault((role, writes, tensor.slot), []).append(lanes)
             return
         start = tensor.address_bytes + operand.offset_bytes
         for role in self._roles(operand, writes=writes):

@@ -13,8 +13,8 @@ with, numbered anew, so that a loop comes back to the same state after a few tur
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -49,11 +49,16 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A row that its pipe has not come to, with what the scalar unit knew when it issued the row; None before."""
+    """A row that its pipe has not come to, with what the scalar unit knew when it issued the row; None before.
+
+    Attributes:
+        turn: which of several templates walked in one go it belongs to.
+    """
 
     template: int
     step: Step
     issued: tuple[int, ...] | None
+    turn: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +123,21 @@ class Order:
             )
         return known
 
+    def is_before(self, state: int, templates: Sequence[int], first: Site, second: Site) -> bool:
+        """Whether a row of the first of these templates is finished when a row of the last begins.
+
+        Args:
+            state: in which the first template is entered.
+            templates: called one after another.
+            first: a row of the first.
+            second: a row of the last, later on its core.
+        """
+        walk = _Walk(self.accesses, self.pipes, self.states[state], self._ordered)
+        walk.watched = [(first, 0), (second, len(templates) - 1)]
+        for turn, template in enumerate(templates):
+            walk.take(template, self.accesses.steps[template], turn)
+        return walk.is_before
+
     def _number(self, state: State) -> int:
         number = self._numbers.setdefault(state, len(self.states))
         if number == len(self.states):
@@ -143,6 +163,11 @@ class _Walk:
     doubled: list[tuple[Site, Site]] = field(default_factory=list)
     useful: set[Site] = field(default_factory=set)
     idle: set[Site] = field(default_factory=set)
+    watched: list[tuple[Site, int]] = field(default_factory=list)
+    """Two rows and their turns: is the first finished when the second begins?"""
+    is_before: bool = False
+    """Whether it is."""
+    _place: int = -1
     _clocks: list[Clock] = field(default_factory=list)
     _logs: list[list[int]] = field(default_factory=list)
     _pending: dict[Flag, deque[Pending]] = field(default_factory=dict)
@@ -156,10 +181,10 @@ class _Walk:
         self._pending = {flag: deque(waiting) for flag, waiting in self.begin.pending}
         self._held = {pipe: deque(rows) for pipe, rows in self.begin.held}
 
-    def take(self, template: int, steps: Iterable[Step]) -> None:
+    def take(self, template: int, steps: Iterable[Step], turn: int = 0) -> None:
         """Offer the rows of a template."""
         for step in steps:
-            self._offer(Held(template, step, None))
+            self._offer(Held(template, step, None, turn))
 
     # ---- rows in the order in which they can run ----------------------------------------------------------------
 
@@ -172,7 +197,7 @@ class _Walk:
         pipe = row.step.pipe
         line = self._held.get(pipe)
         if line or self._blocked(row):
-            issued = row if pipe is Pipe.S else Held(row.template, row.step, tuple(self._clocks[0]))
+            issued = row if pipe is Pipe.S else replace(row, issued=tuple(self._clocks[0]))
             self._held.setdefault(pipe, deque()).append(issued)
         else:
             self._run(row)
@@ -218,6 +243,8 @@ class _Walk:
         step, p = row.step, self._index[row.step.pipe]
         self._learn(p, self._clocks[0] if row.issued is None else row.issued)
         if step.act is Act.TOUCH:
+            if self.watched:
+                self._watch(p, row)
             self._touch(p, step)
         elif step.act is Act.SET:
             self._set(p, row)
@@ -230,6 +257,18 @@ class _Walk:
         else:
             news = [self._learn_own(0, q) for q in range(len(self.pipes))]
             self._judge(row, any(news))
+
+    def _watch(self, p: int, row: Held) -> None:
+        """Note where a watched row stands in its pipe's log, and what the other knows of it."""
+        here = ((row.template, row.step.at), row.turn)
+        if here not in self.watched:
+            return
+        if here == self.watched[0]:
+            self._place = len(self._logs[p]) + len(row.step.accesses) - 1
+        elif self._place >= 0:
+            (template, at), _ = self.watched[0]
+            q = self._index[self.accesses.program.templates[template].rows[at].pipe]
+            self.is_before = self._clocks[p][q] > self._place
 
     def _judge(self, row: Held, news: bool) -> None:
         (self.useful if news else self.idle).add((row.template, row.step.at))
@@ -334,7 +373,7 @@ def _overlapping(accesses: list[Access], log: list[int], known: int, access: Acc
 
 
 def _held_anew(held: Held, anew: Callable[[Iterable[int]], tuple[int, ...]]) -> Held:
-    return held if held.issued is None else Held(held.template, held.step, anew(held.issued))
+    return held if held.issued is None else replace(held, issued=anew(held.issued))
 
 
 def _shortened(log: list[int], marks: set[int]) -> tuple[dict[int, int], tuple[int, ...]]:
@@ -350,12 +389,3 @@ def _shortened(log: list[int], marks: set[int]) -> tuple[dict[int, int], tuple[i
         numbers[place] = len(kept)
         kept += sorted(set(log[place:following]))
     return numbers, tuple(kept)
-
-
-def runs(order: Order, templates: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yield the state before each call of a core, and its template; the last state comes with template -1."""
-    state = order.start
-    for template in templates:
-        yield state, template
-        state = order.outcome(state, template).after
-    yield state, -1
