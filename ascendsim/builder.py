@@ -11,7 +11,7 @@ from ascendsim.device import Device
 from ascendsim.errors import Finding
 from ascendsim.isa.instruction import Row, TensorRef
 from ascendsim.memory import GlobalTensor
-from ascendsim.program import Program, QueInfo, Template, encode, encode_bodies
+from ascendsim.program import Program, QueInfo, Template
 from ascendsim.terms import HardEvent, MaskMode, TPosition
 from ascendsim.tpipe import QueState
 
@@ -136,13 +136,8 @@ class ProgramBuilder:
 
     def intern(self, segment: Segment) -> int:
         """Store a template unless an equal one is there, and return its number."""
-        template = Template(
-            segment.name,
-            encode(segment.rows),
-            tuple(segment.tensors),
-            len(segment.slots),
-            segment.registers,
-            encode_bodies(segment.rows),
+        template = Template.of_rows(
+            segment.name, segment.rows, tuple(segment.tensors), len(segment.slots), segment.registers
         )
         known = self.by_digest.setdefault(template.digest, len(self.templates))
         if known == len(self.templates):

@@ -507,6 +507,41 @@ class Machine:
         return note
 
 
+@dataclass(slots=True)
+class _NoGlobal(_Global):
+    """Lanes of a GM that nobody keeps: all written, all 0."""
+
+    def read(self) -> Array:
+        """Zeros."""
+        return np.zeros(self.at.size, np.uint8).view(self.element)
+
+    def put(self, values: Array) -> None:
+        """Nothing."""
+
+    def flags(self) -> Array:
+        """All written."""
+        return np.ones(self.at.size, np.bool_)
+
+    def mark(self, flags: Array | bool) -> None:
+        """Nothing."""
+
+
+class DryMachine(Machine):
+    """A core without GM and without data of meaning: it shows which bytes of UB are written when they are read."""
+
+    def _area(
+        self, operand: Operand, at: Lanes, element: DType, *, written: bool = False, tensor: TensorRef | None = None
+    ) -> _Local | _Global:
+        known = tensor or self._tensor(operand)
+        if known.buffer is not Buffer.UB:
+            return _NoGlobal(self, known.slot, operand.offset_bytes, at.of_bytes(element.bytes), element.numpy)
+        return super()._area(operand, at, element, written=written, tensor=tensor)
+
+    def dry_frame(self, template: Template) -> Frame:
+        """Return registers of 0 for a call, and no slots."""
+        return Frame([], [np.zeros((), np.uint8)] * template.registers)
+
+
 def _silent(flags: Array) -> None:
     """Note nothing: moves inside UB carry unwritten bytes along."""
     del flags

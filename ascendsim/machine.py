@@ -281,7 +281,14 @@ def _record_and_check(ready: _Prepared, progress: Progress) -> tuple[Program, tu
     recording = record(ready.kernel, device, block_dim, ready.gm, (ready.argument,), stage(progress, "record"))
     findings += recording.findings
     auto_sync = ready.scenario.machine.auto_sync
-    findings += check_program(recording.program, device, auto_sync=auto_sync, is_complete=recording.complete)
+    has_errors = any(f.severity is Severity.ERROR for f in recording.findings)
+    findings += check_program(
+        recording.program,
+        device,
+        auto_sync=auto_sync,
+        is_complete=recording.complete,
+        with_lifetimes=not has_errors,
+    )
     idle = block_dim - len(np.unique(recording.program.calls["core"]))
     if idle and recording.complete:
         findings.append(TILE_IDLE.finding("block_dim", got=idle, wanted=block_dim))

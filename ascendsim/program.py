@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +82,13 @@ class Template:
     registers: int
     micro: Columns = field(default_factory=dict)
     """Micro-operations of all vector functions, one behind the other; empty where there are none."""
+
+    @classmethod
+    def of_rows(cls, name: str, rows: list[Row], tensors: tuple[TensorRef, ...], slots: int, registers: int) -> Self:
+        """Return a template of these rows; they need not be decoded again."""
+        template = cls(name, encode(rows), tensors, slots, registers, encode_bodies(rows))
+        vars(template)["rows"] = tuple(rows)
+        return template
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:

@@ -1,5 +1,6 @@
 """What the rows of a program do that other rows can meet: bytes of UB they touch, flags, barriers."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -7,10 +8,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.checks.lanes import lanes_of
+from ascendsim.checks.lanes import Bytes, lanes_of, shape_of
 from ascendsim.isa.instruction import Row
 from ascendsim.program import Program, Template
 from ascendsim.terms import Buffer, HardEvent, Pipe
+
+Ints = NDArray[np.int64]
 
 
 class Act(IntEnum):
@@ -73,7 +76,8 @@ class Accesses:
         self.all: list[Access] = []
         self.steps: list[tuple[Step, ...]] = [self._steps(n, t) for n, t in enumerate(program.templates)]
         self._meets: dict[tuple[int, int], bool] = {}
-        self._bytes: dict[int, NDArray[np.int64]] = {}
+        self._bytes: dict[int, Bytes] = {}
+        self._shapes: dict[Hashable, dict[tuple[str, bool], Bytes]] = {}
 
     @cached_property
     def first(self) -> NDArray[np.int64]:
@@ -103,27 +107,58 @@ class Accesses:
         key = (one, other) if one < other else (other, one)
         known = self._meets.get(key)
         if known is None:
-            a, b = (self.bytes_of(n) for n in key)
-            known = self._meets[key] = bool(np.isin(a, b, assume_unique=True).any())
+            known = self._meets[key] = len(self._both(*key)) > 0
         return known
 
     def shared(self, one: int, other: int) -> tuple[int, int]:
         """First and last UB byte that two accesses share, which meet."""
-        both = np.intersect1d(self.bytes_of(one), self.bytes_of(other))
+        both = self._both(one, other)
         return int(both[0]), int(both[-1])
 
-    def bytes_of(self, number: int) -> NDArray[np.int64]:
+    def _both(self, one: int, other: int) -> Ints | range:
+        a, b = self.bytes_of(one), self.bytes_of(other)
+        if isinstance(a, slice) and isinstance(b, slice):
+            return range(max(a.start, b.start), min(a.stop, b.stop))
+        if isinstance(a, slice):
+            a, b = b, a
+        assert not isinstance(a, slice)
+        if isinstance(b, slice):
+            inside: Ints = a[(a >= b.start) & (a < b.stop)]
+            return inside
+        both: Ints = np.intersect1d(a, b, assume_unique=True)
+        return both
+
+    def count(self, number: int) -> int:
+        """How many bytes an access touches."""
+        at = self.bytes_of(number)
+        return int(at.stop - at.start) if isinstance(at, slice) else len(at)
+
+    def bytes_of(self, number: int) -> Bytes:
         """Every UB byte of an access."""
         known = self._bytes.get(number)
         if known is None:
             access = self.all[number]
             template = self.program.templates[access.template]
-            for role, writes, at in lanes_of(template, template.rows[access.at]):
-                if role == access.role and writes == access.writes:
-                    known = at
-            if known is None:
-                known = np.arange(access.first, access.end)
+            row = template.rows[access.at]
+            start = next(
+                template.tensors[o.tensor].address_bytes + o.offset_bytes
+                for role, o in row.operands
+                if role == access.role
+            )
+            at = self._lanes(template, row).get((access.role, access.writes))
+            if at is None:  # the declaration names the range only
+                known = slice(access.first, access.end)
+            else:
+                known = slice(start + at.start, start + at.stop) if isinstance(at, slice) else at + start
             self._bytes[number] = known
+        return known
+
+    def _lanes(self, template: Template, row: Row) -> dict[tuple[str, bool], Bytes]:
+        """What `lanes_of` says of a row; rows of one shape are looked at once."""
+        key = shape_of(template, row)
+        known = self._shapes.get(key)
+        if known is None:
+            known = self._shapes[key] = lanes_of(template, row)
         return known
 
     def _steps(self, number: int, template: Template) -> tuple[Step, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.checks.lanes import gm_lanes_of
+from ascendsim.checks.lanes import Bytes, gm_lanes_of
 from ascendsim.program import Program
 
 Ints = NDArray[Any]
@@ -124,14 +124,20 @@ class _Runs:
     writes: NDArray[np.bool_]
 
 
+def _runs_of(lanes: Bytes) -> tuple[Ints, Ints]:
+    """Where runs of bytes begin and end."""
+    if isinstance(lanes, slice):
+        return np.array([lanes.start], np.int64), np.array([lanes.stop], np.int64)
+    gaps = np.diff(lanes) > 1
+    return lanes[np.append(True, gaps)], lanes[np.append(gaps, True)] + 1
+
+
 def _of_template(program: Program, number: int) -> Iterator[GmAccess]:
     template = program.templates[number]
     for at, (row, touched) in enumerate(zip(template.rows, template.touched, strict=True)):
         if any(template.tensors[t.tensor].slot >= 0 for t in touched):
             for role, writes, slot, lanes in gm_lanes_of(template, row):
-                starts = lanes[np.append(True, np.diff(lanes) > 1)]
-                ends = lanes[np.append(np.diff(lanes) > 1, True)] + 1
-                yield GmAccess(number, at, role, slot, starts, ends, writes)
+                yield GmAccess(number, at, role, slot, *_runs_of(lanes), writes)
 
 
 @dataclass(frozen=True, slots=True)

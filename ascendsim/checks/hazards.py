@@ -18,7 +18,6 @@ from ascendsim.checks.order import Clash, Flag, Held, Order, Outcome, Pending, S
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule, Severity
 from ascendsim.isa.instruction import Row
-from ascendsim.program import Program
 from ascendsim.terms import HardEvent, Pipe
 
 Ints = NDArray[Any]
@@ -126,25 +125,43 @@ LIBRARY = frozenset(path.name for path in (Path(__file__).parent.parent / "op_ke
 
 
 def check_hazards(
-    program: Program, device: Device, *, auto_sync: bool = True, is_complete: bool = True
+    accesses: Accesses, device: Device, *, auto_sync: bool = True, is_complete: bool = True
 ) -> tuple[Hazard, ...]:
     """Return races, unordered rows and flags that do not pair, once for each pair of lines.
 
     Args:
-        program: recorded.
+        accesses: of the program.
         device: whose hardware orders vector instructions or not.
         auto_sync: the compiler adds what it can on vector cores; what it does is then a warning.
         is_complete: the kernel was recorded to its end; else what is left open there means nothing.
     """
-    return _Hazards(program, device, auto_sync=auto_sync).hazards(is_complete=is_complete)
+    return _Hazards(accesses, device, auto_sync=auto_sync).hazards(is_complete=is_complete)
+
+
+class _Found:
+    """Hazards, those about the same two lines counted together."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], tuple[Hazard, int]] = {}
+
+    def add(self, hazard: Hazard, count: int) -> None:
+        """Take one in that occurs so often."""
+        f = hazard.finding
+        key = (f.code, f.where, f.operand, f.wanted, f.level)
+        first, before = self._known.get(key, (hazard, 0))
+        self._known[key] = (first, before + count)
+
+    def all(self) -> tuple[Hazard, ...]:
+        """Return them, in the order in which they were found."""
+        return tuple(Hazard(replace(h.finding, count=count), h.lines) for h, count in self._known.values())
 
 
 class _Hazards:
     """All findings of one program."""
 
-    def __init__(self, program: Program, device: Device, *, auto_sync: bool) -> None:
-        self.program = program
-        self.accesses = Accesses(program)
+    def __init__(self, accesses: Accesses, device: Device, *, auto_sync: bool) -> None:
+        self.program = program = accesses.program
+        self.accesses = accesses
         hardware = {Pipe.V} if device.has("vector_ordered") else set()
         self.order = Order(self.accesses, ordered_pipes=frozenset({Pipe.S} | hardware))
         self._auto_sync = auto_sync
@@ -159,7 +176,7 @@ class _Hazards:
     def hazards(self, *, is_complete: bool) -> tuple[Hazard, ...]:
         """Everything, in the order of the program."""
         self._walk()
-        found: Counter[Hazard] = Counter()
+        found = _Found()
         useful: set[Site] = set()
         idle: set[Site] = set()
         twice: set[tuple[HardEvent, int]] = set()
@@ -169,17 +186,18 @@ class _Hazards:
             idle |= outcome.idle
             twice |= {self._flag(site) for site, _ in outcome.doubled}
             for hazard in self._of_outcome(outcome):
-                found[hazard] += count
+                found.add(hazard, count)
         if is_complete:
             for state, count in self._ends.items():
                 for hazard in self._of_end(self.order.states[state], twice):
-                    found[hazard] += count
+                    found.add(hazard, count)
         for site in sorted(idle - useful):
-            found.update(self._redundant(site))
+            for hazard in self._redundant(site):
+                found.add(hazard, 1)
         for pairs in self._gm.pairs():
             for hazard, count in self._of_gm(pairs):
-                found[hazard] += count
-        return tuple(Hazard(replace(h.finding, count=count), h.lines) for h, count in found.items())
+                found.add(hazard, count)
+        return found.all()
 
     def _walk(self) -> None:
         """Walk every core; cores that call the same templates are one."""

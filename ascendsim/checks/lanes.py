@@ -1,6 +1,7 @@
 """Which bytes one row touches, lane by lane: its arithmetic is asked what it would read and write."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +13,12 @@ from ascendsim.program import Template
 from ascendsim.terms import Buffer, HalfOverflow
 
 Ints = NDArray[np.int64]
+Bytes = slice | Ints
+"""Bytes one behind the other as a slice, others in ascending order."""
 
 
-def lanes_of(template: Template, row: Row) -> tuple[tuple[str, bool, Ints], ...]:
-    """Return (role, whether written, UB bytes in ascending order) for each operand of a row in UB.
+def lanes_of(template: Template, row: Row) -> dict[tuple[str, bool], Bytes]:
+    """Return which bytes of UB a row touches, counted from its operand's start, by role and whether it is written.
 
     What may be read or written depending on data (gather, selection) counts whole: it errs towards more bytes.
     """
@@ -23,16 +26,29 @@ def lanes_of(template: Template, row: Row) -> tuple[tuple[str, bool, Ints], ...]
     step = row.op.execute(looker, row)
     if step is not None:
         step()
-    return tuple(
-        (role, writes, np.unique(np.concatenate(parts))) for (role, writes), parts in looker.found.items() if parts
+    return {key: _joined(parts) for key, parts in looker.found.items()}
+
+
+def shape_of(template: Template, row: Row) -> Hashable:
+    """Return what the bytes that a row touches, counted from its operands' starts, depend on."""
+    operands = tuple(
+        (role, o.dtype.code, template.tensors[o.tensor].buffer, template.tensors[o.tensor].tensor_bytes)
+        for role, o in row.operands
     )
+    return (row.op.opcode, row.params, row.mask_mode, row.mask_hi, row.mask_lo, operands, id(row.body))
 
 
-def gm_lanes_of(template: Template, row: Row) -> tuple[tuple[str, bool, int, Ints], ...]:
+def _joined(parts: list[Lanes]) -> Bytes:
+    if len(parts) == 1 and parts[0].strides == (1,):
+        return slice(parts[0].first, parts[0].first + parts[0].size)
+    return np.unique(np.concatenate([part.offsets for part in parts]))
+
+
+def gm_lanes_of(template: Template, row: Row) -> tuple[tuple[str, bool, int, Bytes], ...]:
     """Return (role, whether written, slot, bytes counted from the slot's base in ascending order) of GM operands."""
     looker = _Looker(template.tensors, row)
     row.op.execute(looker, row)
-    return tuple((*key, np.unique(np.concatenate(parts))) for key, parts in looker.found_gm.items())
+    return tuple((*key, _joined(parts)) for key, parts in looker.found_gm.items())
 
 
 class _Looker:
@@ -42,8 +58,8 @@ class _Looker:
     keeps_log = False
 
     def __init__(self, tensors: tuple[TensorRef, ...], row: Row) -> None:
-        self.found: dict[tuple[str, bool], list[Ints]] = {}
-        self.found_gm: dict[tuple[str, bool, int], list[Ints]] = {}
+        self.found: dict[tuple[str, bool], list[Lanes]] = {}
+        self.found_gm: dict[tuple[str, bool, int], list[Lanes]] = {}
         self.compare_mask = CompareMask(np.zeros(0, np.uint8))
         self._tensors = tensors
         self._row = row
@@ -126,12 +142,12 @@ class _Looker:
         tensor = self._tensors[operand.tensor]
         if tensor.buffer is not Buffer.UB:
             for role in self._roles(operand, writes=writes) if at.size else []:
-                lanes = at.offsets + operand.offset_bytes
-                self.found_gm.setdefault((role, writes, tensor.slot), []).append(lanes)
+                lanes = replace(at, first=at.first + operand.offset_bytes) if at.table is None else None
+                moved = lanes or Lanes.at(at.offsets + operand.offset_bytes)
+                self.found_gm.setdefault((role, writes, tensor.slot), []).append(moved)
             return
-        start = tensor.address_bytes + operand.offset_bytes
-        for role in self._roles(operand, writes=writes):
-            self.found.setdefault((role, writes), []).append(at.offsets + start)
+        for role in self._roles(operand, writes=writes) if at.size else []:
+            self.found.setdefault((role, writes), []).append(at)
 
     def _roles(self, operand: Operand, *, writes: bool) -> list[str]:
         body = self._row.body

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ascendsim.analysis import peak_ub_bytes
+from ascendsim.checks.accesses import Accesses
 from ascendsim.checks.hazards import check_hazards
+from ascendsim.checks.lifetimes import check_lifetimes
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule, Severity
 from ascendsim.isa.instruction import Row
@@ -55,22 +57,33 @@ UNDEFINED = ("E-CAP-UB-HW", "E-OOB-GM", "E-ALIGN-UB", "E-ALIGN-REDUCE", "E-DTYPE
 
 
 def check_program(
-    program: Program, device: Device, *, auto_sync: bool = True, is_complete: bool = True
+    program: Program,
+    device: Device,
+    *,
+    auto_sync: bool = True,
+    is_complete: bool = True,
+    with_lifetimes: bool = True,
 ) -> tuple[Finding, ...]:
     """Return what the static rules find, once for each rule, line and operand.
 
-    Rules come in the order of the catalogue: single instructions, bounds and capacity, then order. An error about a
-    line hides what the order says of that line, which follows from it or means nothing while it stands.
+    Rules come in the order of the catalogue: single instructions, bounds and capacity, then order, then the life of
+    bytes. An error about a line hides what the order says of that line, which follows from it or means nothing while
+    it stands; with any such error the life of bytes is not looked at.
 
     Args:
         program: recorded.
         device: what it runs on.
         auto_sync: the compiler adds barriers and waits where it can.
         is_complete: the kernel was recorded to its end.
+        with_lifetimes: follow the bytes of UB, which nobody may put data into but the program.
     """
     found, wrong = _check_rows(program, device)
-    hazards = check_hazards(program, device, auto_sync=auto_sync, is_complete=is_complete)
-    return (*found, *(h.finding for h in hazards if not h.lines & wrong))
+    accesses = Accesses(program)
+    hazards = check_hazards(accesses, device, auto_sync=auto_sync, is_complete=is_complete)
+    ordered = tuple(h.finding for h in hazards if not h.lines & wrong)
+    has_lives = with_lifetimes and is_complete and not wrong
+    lives = check_lifetimes(program, device, accesses) if has_lives else ()
+    return (*found, *ordered, *lives)
 
 
 def check_rows(program: Program, device: Device) -> tuple[Finding, ...]:

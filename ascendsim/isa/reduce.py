@@ -209,7 +209,7 @@ def _written(row: Row, running: Array, numbers: Array, per_repeat: int) -> Array
     """Numbers of the results that are written, in order: those that have a lane (`numbers`), or all that run."""
     if row.op.params == FILLING and row.param("fills_masked"):
         return (running[:, None] * per_repeat + np.arange(per_repeat)).reshape(-1)
-    return np.unique(numbers)
+    return numbers[np.diff(numbers, prepend=-1) > 0]  # lanes come in order, so equal numbers are neighbours
 
 
 def _result_at(row: Row, results: Array, per_repeat: int) -> Array:

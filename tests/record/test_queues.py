@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from record_harness import DEVICE, VECCALC, VECIN, VECOUT, flags, messages, recorded, rows
 
 from ascendsim import tpipe
-from ascendsim.checks import check_program
+from ascendsim.checks import check_rows
 from ascendsim.errors import KernelError, Rule
 from ascendsim.execute import execute
 from ascendsim.record import record
@@ -197,12 +197,12 @@ def test_the_framework_temp_counts_as_far_as_it_is_touched():
         asc.duplicate(asc.pop_stack_buffer("uint32_t")[(188160 - 64) // 4 - 8], 0, 8)
         asc.duplicate(asc.pop_stack_buffer("uint32_t"), 0, 8)
 
-    assert check_program(recorded(tbuf(body)).program, DEVICE) == ()
+    assert check_rows(recorded(tbuf(body)).program, DEVICE) == ()
 
     def beyond(asc, t):
         asc.duplicate(asc.pop_stack_buffer("uint32_t")[(188160 - 64) // 4], 0, 1)
 
-    (found,) = check_program(recorded(tbuf(beyond)).program, DEVICE)
+    (found,) = check_rows(recorded(tbuf(beyond)).program, DEVICE)
     assert found.code == "W-CAP-UB-SAFE"
     assert found.got == "188164"
 

@@ -1,0 +1,191 @@
+"""Bytes of UB over their life: read before anybody wrote them, overwritten before anybody read them, never used.
+
+A template is run once for each set of written bytes in which it is entered, without data of meaning. A loop comes back
+to the same set after a few turns.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendsim.checks.accesses import Accesses, Act
+from ascendsim.context import DryMachine
+from ascendsim.device import Device
+from ascendsim.errors import Finding, Rule
+from ascendsim.memory import Bytes
+from ascendsim.program import Program
+
+Ints = NDArray[Any]
+
+DEAD_STORE = Rule(
+    "W-MEM-DEADSTORE",
+    "what {api} wrote to {tensor}, {got} B from UB byte {first} on, is overwritten by {other} before anybody reads it",
+    "remove the first, or read it before",
+    "asc-tools, npu-check ErrorWrite3",
+    condition="All bytes that a row wrote are overwritten before any of them is read.",
+)
+UNUSED = Rule(
+    "W-BUF-UNUSED",
+    "{operand}: {got} B of UB are given to it and no instruction touches them",
+    "remove the buffer",
+    "public msSanitizer pages, memory check",
+    condition="A queue or TBuf has memory and no row of the program touches it.",
+)
+TURNS = 3
+"""How often a template is followed: what a loop leaves unread shows when it is entered again."""
+
+
+def check_lifetimes(program: Program, device: Device, accesses: Accesses) -> tuple[Finding, ...]:
+    """Return what reads unwritten bytes, what is overwritten unread, and buffers without use; UB begins unwritten."""
+    sequences = _sequences(program)
+    return (*_unwritten(program, device, sequences), *_dead_stores(accesses, sequences), *_unused(program))
+
+
+def _sequences(program: Program) -> list[list[int]]:
+    """The templates that cores call, each sequence once."""
+    calls = program.calls
+    found: dict[bytes, list[int]] = {}
+    for core in range(program.block_dim):
+        templates = calls["template"][calls["core"] == core]
+        found.setdefault(templates.tobytes(), templates.tolist())
+    return list(found.values())
+
+
+def _unwritten(program: Program, device: Device, sequences: list[list[int]]) -> tuple[Finding, ...]:
+    dry = _Dry(program, device)
+    for templates in sequences:
+        state = dry.start
+        for template in templates:
+            state = dry.after(state, template)
+    return tuple(dry.findings.values())
+
+
+class _Dry:
+    """Runs templates for their written bytes, each once for each set of bytes written before."""
+
+    def __init__(self, program: Program, device: Device) -> None:
+        ub_bytes = max(device.ub_bytes, program.ub_high_water_bytes)
+        self._program = program
+        self._machine = DryMachine(program, (), Bytes(ub_bytes), device.arithmetic.half_overflow.value)
+        self._states: list[NDArray[np.bool_]] = []
+        self._numbers: dict[bytes, int] = {}
+        self._known: dict[tuple[int, int], int] = {}
+        self.findings: dict[tuple[str, str, str], Finding] = {}
+        self.start = self._number(np.zeros(ub_bytes, np.bool_))
+
+    def after(self, state: int, template: int) -> int:
+        """Return which bytes are written after a template."""
+        key = (state, template)
+        if key not in self._known:
+            self._known[key] = self._run(*key)
+        return self._known[key]
+
+    def _run(self, state: int, template: int) -> int:
+        machine = self._machine
+        machine.ub.written[:] = self._states[state]
+        machine.epoch += 1
+        machine.findings = {}
+        machine.enter(machine.dry_frame(self._program.templates[template]))
+        with np.errstate(all="ignore"):  # the data mean nothing
+            for step in machine.prepare(template).work:
+                step()
+        for place, finding in machine.findings.items():
+            if finding.code == "W-MEM-UNINIT":
+                self.findings.setdefault(place, finding)
+        return self._number(machine.ub.written)
+
+    def _number(self, written: NDArray[np.bool_]) -> int:
+        number = self._numbers.setdefault(np.packbits(written).tobytes(), len(self._states))
+        if number == len(self._states):
+            self._states.append(written.copy())
+        return number
+
+
+def _dead_stores(accesses: Accesses, sequences: list[list[int]]) -> Iterator[Finding]:
+    found: dict[tuple[int, int], int] = {}
+    for templates in sequences:
+        stores = _Stores(accesses, accesses.program.ub_high_water_bytes)
+        turns: dict[int, int] = {}
+        for template in templates:
+            turns[template] = turns.get(template, 0) + 1
+            if turns[template] > TURNS:
+                break
+            for step in accesses.steps[template]:
+                if step.act is Act.TOUCH:
+                    stores.take(step.accesses)
+        for pair in stores.dead:
+            found[pair] = found.get(pair, 0) + 1
+    for first, second in found:
+        yield _dead_store(accesses, first, second)
+
+
+def _dead_store(accesses: Accesses, first: int, second: int) -> Finding:
+    one, other = accesses.all[first], accesses.all[second]
+    api = accesses.row(one).op.api
+    fill = {
+        "api": api,
+        "tensor": one.tensor,
+        "first": one.first,
+        "other": f"{accesses.row(other).op.api} ({accesses.line(other)})",
+    }
+    where = f"{api} ({accesses.line(one)})"
+    return DEAD_STORE.finding(where, operand=one.role, got=accesses.count(first), wanted="a read", fill=fill)
+
+
+class _Stores:
+    """Who wrote each byte of UB last, and whether it was read since."""
+
+    def __init__(self, accesses: Accesses, ub_bytes: int) -> None:
+        self.dead: list[tuple[int, int]] = []
+        self._accesses = accesses
+        self._writer = np.full(max([ub_bytes, *accesses.end.tolist()]), -1, np.int32)
+        """Which store of this walk, by number."""
+        self._store: list[int] = []
+        """Access of each store."""
+        self._left: list[int] = []
+        """Bytes of each store that nobody has overwritten; -1 for one that was read."""
+
+    def take(self, numbers: tuple[int, ...]) -> None:
+        """Follow one row: what it reads, then what it writes."""
+        for number in numbers:
+            if not self._accesses.all[number].writes:
+                self._read(number)
+        for number in numbers:
+            if self._accesses.all[number].writes:
+                self._write(number)
+
+    def _read(self, number: int) -> None:
+        for store in _distinct(self._writer[self._accesses.bytes_of(number)]):
+            self._left[store] = -1
+
+    def _write(self, number: int) -> None:
+        at = self._accesses.bytes_of(number)
+        before = self._writer[at]
+        for store in _distinct(before):
+            if self._left[store] > 0:
+                self._left[store] -= int((before == store).sum())
+                if self._left[store] == 0:
+                    self.dead.append((self._store[store], number))
+        self._writer[at] = len(self._store)
+        self._store.append(number)
+        self._left.append(self._accesses.count(number))
+
+
+def _distinct(stores: Ints) -> list[int]:
+    """The stores among these; most often it is one."""
+    if len(stores) == 0:
+        return []
+    first = int(stores[0])
+    if (stores == first).all():
+        return [first] if first >= 0 else []
+    return [store for store in np.unique(stores).tolist() if store >= 0]
+
+
+def _unused(program: Program) -> Iterator[Finding]:
+    used = {template.tensors[t.tensor].que for template in program.templates for row in template.touched for t in row}
+    for number, que in enumerate(program.ques):
+        if que.num and number not in used:
+            got = que.num * que.buffer_bytes
+            yield UNUSED.finding(f"InitBuffer of {que.name}", operand=que.name, got=got, wanted="a use")
