@@ -25,12 +25,14 @@ DUPLICATE = Rule(
     "flag {operand} id {got} is set again before anybody waited for it",
     "use another id, or wait first",
     "asc-devkit docs, SetFlag/WaitFlag page",
+    condition="While values are computed a flag is set again before the wait for its last set has run.",
 )
 UNPAIRED = Rule(
     "E-SYNC-UNPAIRED",
     "flag {operand} id {got} is set and never waited for",
     "wait for it, or remove the set",
     "asc-devkit docs, SetFlag/WaitFlag page",
+    condition="A flag is still set when all instructions have run, because nobody waited for it.",
 )
 
 

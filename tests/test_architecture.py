@@ -62,8 +62,8 @@ LAYERS = {
     "show_tmp": {"errors", "report", "tmpsize"},
     "tmpfolder": {"errors", "plot", "runfolder", "tmpsize"},
     "plan": {
-        *("device", "dtypes", "errors", "machine", "op_host", "operators", "plan", "report", "scenario", "terms"),
-        *("tmpsize", "tpipe"),
+        *("checks", "device", "dtypes", "errors", "isa", "machine", "op_host", "op_kernel", "operators", "plan"),
+        *("report", "scenario", "terms", "tmpsize", "tpipe"),
     },
     "painter": {"errors"},
     "stored": {"__init__", "device", "engine", "errors", "program", "result", "sample"},
