@@ -108,7 +108,7 @@ NZ_FRONT = Rule(
     _KERNEL,
     condition="The minimum for SoftmaxGrad front results in NZ counts fewer floats than the kernel of this "
     "architecture works on.",
-    archs=(3510,),
+    archs=(3510, 5102),
 )
 NZ_RETILE = Rule(
     "W-TMP-NZRETILE",
@@ -118,7 +118,7 @@ NZ_RETILE = Rule(
     "asc-devkit 9.1.0, softmax_tiling_func (kernel)",
     condition="The minimum for SoftmaxGrad front results of floats in NZ is smaller than one row as the kernel "
     "counts when it tiles again.",
-    archs=(2201, 2002, 3002),
+    archs=(2201, 2002),
 )
 UNUSED = Rule(
     "I-TMP-UNUSED",
@@ -126,7 +126,7 @@ UNUSED = Rule(
     "pass the minimum, which the checks ask for; one row where a tail tile uses the same struct",
     _KERNEL,
     condition="The temp size of a SoftmaxGrad in ND is asked for on an architecture whose kernel touches no temp.",
-    archs=(3510,),
+    archs=(3510, 3003, 3113, 5102),
 )
 WRAPPED = Rule(
     "W-TMP-WRAPPED",
