@@ -144,8 +144,24 @@ def run(
 
 
 @app.command()
-def check(scenario: Scenario, changes: Changes = None, as_json: AsJson = False) -> None:
-    """Print what the rules find, without simulating."""
+def check(
+    scenario: Annotated[
+        str | None,
+        typer.Argument(help="Scenario file, or the name of a shipped one.", metavar="SCENARIO", show_default=False),
+    ] = None,
+    changes: Changes = None,
+    list_rules: Annotated[bool, typer.Option("--list", help="List all rules: code, severity, architectures.")] = False,
+    code: Annotated[
+        str | None, typer.Option("--explain", help="Explain a rule, such as E-ALIGN-UB.", metavar="CODE")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what the rules find, without simulating; or list the rules, or explain one."""
+    if list_rules or code is not None:
+        _show_rules(code, as_json)
+        return
+    if scenario is None:
+        raise InputError("check: name a scenario, or use --list or --explain CODE")
     from ascendsim.machine import check as check_scenario
     from ascendsim.report import finding_text
 
@@ -159,6 +175,17 @@ def check(scenario: Scenario, changes: Changes = None, as_json: AsJson = False) 
         out.print("no findings" if not findings else f"{len(findings)} finding{'s' * (len(findings) > 1)}")
     if any(f.severity is Severity.ERROR for f in findings):
         raise typer.Exit(Exit.FINDINGS)
+
+
+def _show_rules(code: str | None, as_json: bool) -> None:
+    """Print one rule, or all of them."""
+    from ascendsim import show_rules
+
+    if code is None:
+        _print_json(show_rules.rule_list()) if as_json else out.print(show_rules.rule_table())
+        return
+    known = show_rules.explain(code)
+    _print_json(show_rules.explanation(known)) if as_json else out.print(show_rules.explanation_page(known))
 
 
 @app.command()

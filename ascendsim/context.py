@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from ascendsim.dtypes import UINT8, DType, pack, unpack
 from ascendsim.errors import Finding, Rule
+from ascendsim.isa.gather import BASE_ALIGN, BASE_RANGE
 from ascendsim.isa.instruction import CompareMask, Operand, Row, Step, TensorRef
+from ascendsim.isa.rules import OOB_LOCAL
 from ascendsim.memory import POISON, Bytes, Lanes
 from ascendsim.program import Program, Template
 from ascendsim.terms import Buffer, HalfOverflow, Pipe
@@ -28,21 +30,19 @@ UNINIT = Rule(
     "{api} {operand} reads {got} bytes of {tensor} that nobody wrote",
     "load or Duplicate the buffer first, or mask the tail",
     "asc-tools, npu-check ErrorRead2",
+    condition="An instruction computes with bytes that nobody wrote, or copies them to GM.",
 )
-INDEX_RANGE = Rule(
-    "E-INDEX-RANGE",
+INDEX_RANGE = BASE_RANGE.saying(
     "{api} {operand}: offset {got} B lies outside the {wanted} B of {tensor} behind the base",
     "keep offsets below the source's length in bytes",
     "asc-devkit docs, Gather page",
 )
-ALIGN_OFFSET = Rule(
-    "E-ALIGN-OFFSET",
+ALIGN_OFFSET = BASE_ALIGN.saying(
     "{api} {operand}: offset {got} B into {tensor} is no multiple of {wanted} B",
     "count offsets in bytes, in multiples of what is gathered at once",
     "asc-devkit docs, Gather and Gatherb pages",
 )
-OOB_PLACED = Rule(
-    "E-OOB-LOCAL",
+OOB_PLACED = OOB_LOCAL.saying(
     "{api} {operand}: {got} B were selected, {tensor} has {wanted} B left",
     "enlarge the destination, or select fewer elements",
     "asc-tools, npu-check ErrorWrite2",

@@ -46,12 +46,14 @@ NUM_NAN = Rule(
     "{operand} holds {got} NaN or infinite values, the first at element {first}",
     "check the data, or the operation that made them",
     "asc-devkit docs, boundary values of vector instructions",
+    condition="An input or an output holds NaN or infinite values.",
 )
 OUT_UNWRITTEN = Rule(
     "W-MEM-OUTPUT",
     "{got} B of GM tensor {tensor} were never written, the first at byte {first}",
     "check block_dim, the tail, and that every tile is copied out",
     "follows from the program: unwritten bytes carry poison",
+    condition="Bytes of an output were never written by the run.",
 )
 DOUBLE_SET = Rule(
     "W-SYNC-DUPLICATE",
@@ -59,18 +61,21 @@ DOUBLE_SET = Rule(
     "and leaves this undefined, here both sets count",
     "take buffers of all queues before the first copy, give a queue at most two, or let the pipe that runs ahead wait",
     "asc-devkit docs, SetFlag/WaitFlag page",
+    condition="The timeline shows that a flag is set again before the wait for its last set has run.",
 )
 BLOCKS = Rule(
     "W-CAP-BLOCKS",
     "block_dim {got} is more than the {wanted} AIVs of the device: it runs as several rounds, which is not simulated",
     "set block_dim to at most that many",
     "asc-devkit docs, precision guide",
+    condition="The block_dim is larger than the number of AIVs of the part.",
 )
 TILE_IDLE = Rule(
     "W-TILE-IDLE",
     "{got} of {wanted} AIVs have no rows to work on",
     "lower block_dim, or split the work finer",
     "asc-devkit docs, performance guide",
+    condition="At least one of the cores of block_dim runs no call.",
 )
 
 

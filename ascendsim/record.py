@@ -24,7 +24,7 @@ from ascendsim.builder import ProgramBuilder, RecordedTile, RecorderState, SlotT
 from ascendsim.device import Device
 from ascendsim.dtypes import DType, pack
 from ascendsim.errors import AscendSimError, Finding, KernelError, Rejected, Rule, UnknownNameError
-from ascendsim.isa.compare import CompareInstructions
+from ascendsim.isa.compare import MASK_IGNORED, CompareInstructions
 from ascendsim.isa.compound import CompoundInstructions
 from ascendsim.isa.convert import ConvertInstructions
 from ascendsim.isa.declared import declared_by
@@ -63,17 +63,15 @@ from ascendsim.progress import StageProgress
 from ascendsim.terms import Buffer, HardEvent, MaskMode, Pipe, TPosition
 from ascendsim.tpipe import PIPE_MULTI, SYNC_EXHAUST, TBuf, TPipe, TQue
 
-MASK_LEFT = Rule(
-    "W-MASK-MODE",
-    "counter mode is still on when the kernel ends",
-    "call set_mask_norm and reset_mask",
-    "asc-devkit docs, mask page",
+MASK_LEFT = MASK_IGNORED.saying(
+    "counter mode is still on when the kernel ends", "call set_mask_norm and reset_mask", "asc-devkit docs, mask page"
 )
 EVENT_LEAK = Rule(
     "E-SYNC-LEAKID",
     "event id {got} of {operand} was taken and never released",
     "call release_event_id",
     "asc-devkit docs, TPipe pages",
+    condition="An event id was taken with AllocEventID and not released when the kernel ends.",
 )
 P = ParamSpec("P")
 _VALUES = (Real, str, bytes, type(None), Enum, DType, LocalTensor, TQue, TBuf)

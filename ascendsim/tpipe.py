@@ -25,49 +25,63 @@ QUE_STATE = Rule(
     "queue {que}: {op} of a buffer that is {got}, must be {wanted}",
     "follow AllocTensor, EnQue, DeQue, FreeTensor for each buffer",
     _TQUE,
+    condition="EnQue, FreeTensor or InitBuffer meets a buffer that is not in the state the call needs.",
 )
 QUE_DEPTH = Rule(
     "E-QUE-DEPTH",
     "queue {que}: {got} EnQue without a DeQue, its depth is {wanted}",
     "raise the depth, or DeQue earlier",
     _TQUE,
+    condition="EnQue is called while as many tensors wait in the queue as its depth allows.",
 )
-QUE_EMPTY = Rule("E-QUE-EMPTY", "queue {que}: DeQue on an empty queue", "EnQue a tensor first", _TQUE)
+QUE_EMPTY = Rule(
+    "E-QUE-EMPTY",
+    "queue {que}: DeQue on an empty queue",
+    "EnQue a tensor first",
+    _TQUE,
+    condition="DeQue is called while no tensor waits in the queue.",
+)
 QUE_LEAK = Rule(
     "E-QUE-LEAK",
     "queue {que}: AllocTensor finds none of its {wanted} buffers free ({got}); the hardware would spin forever",
     "FreeTensor on every path, or initialise the queue with more buffers",
     _TQUE,
+    condition="AllocTensor is called while every buffer of the queue is in use.",
 )
 SYNC_EXHAUST = Rule(
     "E-SYNC-EXHAUST",
     "{got} event ids of {operand} are in use, the device has {wanted}",
     "release events earlier, or use fewer queue buffers",
     "asc-devkit docs, AllocEventID page",
+    condition="An event id is asked for while all ids of that pair of pipes are in use.",
 )
 CAP_QUE = Rule(
     "E-CAP-QUE",
     "{got} queue buffers on {operand}, at most {wanted}",
     "merge queues or use one buffer each",
     "asc-devkit docs, TQue page",
+    condition="The queues of one TPosition have more buffers together than the part allows (8; 4 on arch 1001).",
 )
 CAP_BUF = Rule(
     "E-CAP-BUF",
     "{got} buffers in one kernel, at most {wanted}",
     "merge TBufs",
     "asc-devkit docs, InitBuffer page",
+    condition="The kernel, or a plan with its temps counted in, has more buffers than one kernel may have (64).",
 )
 BUF_NOINIT = Rule(
     "E-BUF-NOINIT",
     "{operand}: used before InitBuffer",
     "call pipe.init_buffer first",
     "asc-tools, npu-check ErrorBuffer0",
+    condition="A queue or TBuf is asked for a tensor before InitBuffer has given it memory.",
 )
 BUF_OFFSET = Rule(
     "E-BUF-OFFSET",
     "TBuf {operand}: a view of {got} B does not fit, the buffer has {wanted} B",
     "ask for less, or initialise it larger",
     "asc-devkit docs, TBuf page",
+    condition="TBuf.Get asks for more bytes than InitBuffer gave the buffer.",
 )
 MOST_BUFFERS = 64
 """Buffers of one queue (asc-devkit docs, InitBuffer page)."""
@@ -76,19 +90,30 @@ BUF_LENGTH = Rule(
     "InitBuffer {operand}: {got}; it takes {wanted}",
     "give a positive length and 1..64 buffers",
     "asc-devkit docs, InitBuffer page",
+    condition="InitBuffer gets a length below 1 B, or a number of buffers outside 1..64 for a queue or other "
+    "than 1 for a TBuf.",
 )
 BUF_POPSTACK = Rule(
     "E-BUF-POPSTACK",
     "no framework temp left: queues end at {got}, the temp area ends at {wanted}",
     "make the queues smaller, or pass a shared temp buffer",
     "asc-devkit docs, PopStackBuffer page",
+    condition="The queues and buffers of TPipe reach the end of the framework's temp area, so PopStackBuffer "
+    "has nothing to give.",
 )
-PIPE_MULTI = Rule("E-PIPE-MULTI", "a second TPipe is alive", "use one TPipe in a kernel", "asc-devkit, kernel_tpipe")
+PIPE_MULTI = Rule(
+    "E-PIPE-MULTI",
+    "a second TPipe is alive",
+    "use one TPipe in a kernel",
+    "asc-devkit, kernel_tpipe",
+    condition="A kernel makes a second TPipe.",
+)
 MEM_LEAK = Rule(
     "E-MEM-LEAK",
     "queue {operand}: a buffer is {got} when the kernel ends",
     "FreeTensor what AllocTensor or DeQue gave",
     "asc-tools, npu-check ErrorLeak",
+    condition="A queue still holds a buffer that was not freed when the kernel ends.",
 )
 
 

@@ -23,28 +23,34 @@ CAP_UB = Rule(
     "UB use {got} B exceeds the {wanted} B that Ascend C sees: {parts}",
     "use a smaller tile, one buffer instead of two, or share the temp",
     _UB_SOURCE,
+    condition="What lies in UB, each buffer rounded up to 32 B, ends beyond the bytes that Ascend C sees, or a "
+    "plan leaves too few of them for the minimum of a temp.",
 )
 CAP_UB_SAFE = Rule(
     "W-CAP-UB-SAFE",
     "UB use {got} B leaves less than the 8 KiB that some APIs reserve (safe up to {wanted} B)",
     "keep below the safe limit, or avoid those APIs (Select, DropOut, LayerNorm, ...)",
     _UB_SOURCE,
+    condition="What lies in UB ends within the bytes that Ascend C sees, but beyond those that are left when "
+    "some APIs take 8 KiB.",
+    archs=(2201, 2002),
 )
 CAP_UB_HW = Rule(
     "E-CAP-UB-HW",
     "UB address {got} is past the end of UB ({wanted} B): {parts}",
     "check sizes and offsets",
     "asc-devkit, CPU debug limits",
+    condition="What lies in UB ends beyond the physical end of UB.",
 )
 OOB_GM = Rule(
     "E-OOB-GM",
     "{api} {operand} touches {past} B outside GM tensor {tensor} ({wanted} B, up to byte {got} wanted)",
     "check the block offset and the tail",
     "asc-tools, npu-check ErrorRead3/ErrorWrite2",
+    condition="An instruction touches bytes before the start or behind the end of its GM tensor.",
 )
 
-OOB_GM_BEFORE = Rule(
-    "E-OOB-GM",
+OOB_GM_BEFORE = OOB_GM.saying(
     "{api} {operand} touches {past} B before the start of GM tensor {tensor}",
     "check the block offset",
     "asc-tools, npu-check ErrorRead3/ErrorWrite2",

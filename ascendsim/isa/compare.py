@@ -34,6 +34,7 @@ from ascendsim.isa.instruction import (
     Row,
     Step,
     TensorRef,
+    finds,
     need_count,
     need_int,
     need_member,
@@ -47,15 +48,17 @@ ALIGN_COMPARE = Rule(
     "{api} count {got}: the last {past} elements fill no repeat of {wanted} and are not compared",
     "pad the count to whole repeats of 256 B",
     "asc-devkit docs, Compare page",
+    condition="The count form of Compare or Compares gets a count whose bytes are no multiple of 256 B.",
 )
 MASK_IGNORED = Rule(
     "W-MASK-MODE",
     "mask state has no effect on {api}: it compares whole repeats, got {got}",
     "pass a full mask in normal mode; call set_mask_norm",
     "asc-devkit docs, Compare page and mask summary",
+    condition="Compare gets a mask that leaves lanes out, or counter mode, neither of which has an effect on "
+    "it; or counter mode is still on when the kernel ends.",
 )
-COMPARE_TYPE = Rule(
-    "E-DTYPE-OP",
+COMPARE_TYPE = rules.DTYPE_OP.saying(
     "{api} {got} does not support {operand} of int32_t; it takes half, float, or int32_t with EQ",
     "cast to float first",
     "asc-devkit docs, Compare page",
@@ -115,6 +118,7 @@ def _run_compare(ctx: Context, row: Row) -> Step:
     return step
 
 
+@finds(COMPARE_TYPE)
 def _compare_types(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """Integers are compared for equality only."""
     del tensors, device
@@ -124,6 +128,7 @@ def _compare_types(row: Row, tensors: tuple[TensorRef, ...], device: Device, whe
     return [COMPARE_TYPE.finding(where, operand="src0", got=mode.name, wanted="EQ", fill={"api": row.op.api})]
 
 
+@finds(rules.DTYPE_SAME)
 def _same_sources(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """Both sources have one dtype."""
     del tensors, device
@@ -223,6 +228,8 @@ def _ignore_mask(asc: Recorder, api: str, mask: Mask, dtype: DType) -> None:
 class CompareCall(Call):
     """dst, src0, src1, cmp_mode; then count, or mask, repeat_times and strides."""
 
+    reports = (rules.RANGE_MASK, rules.REPEAT_ZERO, ALIGN_COMPARE, MASK_IGNORED)
+
     @overload
     def __call__(
         self, dst: LocalTensor, src0: LocalTensor, src1: LocalTensor, cmp_mode: CmpMode, count: int, /
@@ -256,6 +263,8 @@ class CompareCall(Call):
 
 class ComparesCall(Call):
     """dst, src, scalar, cmp_mode; then count, or mask, repeat_times and strides."""
+
+    reports = (rules.RANGE_MASK, rules.REPEAT_ZERO, ALIGN_COMPARE, MASK_IGNORED)
 
     @overload
     def __call__(

@@ -21,7 +21,7 @@ from ascendsim.isa.forms import (
     run_elementwise,
     touch_elementwise,
 )
-from ascendsim.isa.instruction import Array, Context, Row, TensorRef
+from ascendsim.isa.instruction import Array, Context, Row, TensorRef, finds
 from ascendsim.memory import LocalTensor
 from ascendsim.terms import Pipe, RoundMode
 
@@ -98,6 +98,8 @@ CAST_UNDOCUMENTED = Rule(
     "Cast: {got} is in the library's code for arch {arch}, not on the page",
     "cast to half first if only the page counts",
     "asc-devkit docs, Cast page; the library's code",
+    condition="Cast gets a pair of types that is in the library's code and not on its page.",
+    archs=(2002,),
 )
 
 _SUFFIX = {
@@ -131,6 +133,8 @@ def cast_mnemonic(row: Row) -> str:
 
 class CastCall(Call):
     """dst, src, round_mode; then count, or mask, repeat_times and strides."""
+
+    reports = (rules.RANGE_MASK, rules.DEQ_SCALE)
 
     @overload
     def __call__(self, dst: LocalTensor, src: LocalTensor, round_mode: RoundMode, count: int, /) -> None: ...
@@ -188,6 +192,7 @@ def _detour(source: DType, to: DType, pairs: Iterable[tuple[DType, DType]]) -> s
     return "no two conversions lead there either: use another type, or reinterpret_cast if the bits are meant"
 
 
+@finds(rules.CAST_PAIR, CAST_UNDOCUMENTED, rules.CAST_ROUND)
 def _pair_and_mode(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """The pair of types exists, and the rounding mode is allowed for it."""
     del tensors

@@ -33,6 +33,12 @@ PASS_ELEMENTS = 2048
 
 PASS_REPEATS = PASS_ELEMENTS // INT32.per_repeat
 
+ADD_DEQ_RELU_REPORTS = (
+    *(rules.API_PRODUCT, rules.DTYPE_PAIR, rules.DEQ_SCALE, rules.RESERVED_UB),
+    *(rules.REPEAT_ZERO, rules.RANGE_REPEAT, rules.RANGE_MASK),
+)
+"""Rules that a call of AddDeqRelu may find itself; its rows are other instructions."""
+
 _SHIFT = 2.0**17
 """The library scales by 2**-17 before and by 2**17 after the multiplication."""
 

@@ -93,6 +93,8 @@ def contiguous(dst: LocalTensor, *sources: LocalTensor) -> tuple[int, ...]:
 class UnaryCall(Call):
     """dst, src; then count, or mask, repeat_times and strides."""
 
+    reports = (rules.RANGE_MASK,)
+
     @overload
     def __call__(self, dst: LocalTensor, src: LocalTensor, count: int, /) -> None: ...
     @overload
@@ -143,6 +145,8 @@ def unary_bits(api: str, mnemonic: str, allowed: tuple[DType, ...]) -> Callable[
 
 class RoundingShiftCall(Call):
     """dst, src, scalar; then count, or mask, repeat_times, strides and round_en."""
+
+    reports = (rules.RANGE_MASK,)
 
     @overload
     def __call__(self, dst: LocalTensor, src: LocalTensor, scalar: int | Register, count: int, /) -> None: ...
@@ -211,6 +215,8 @@ def rounding_shift(
 class MixedBinaryCall(Call):
     """dst, src0, src1; then count, or mask, repeat_times and strides. A mask counts lanes of the wider type."""
 
+    reports = (rules.RANGE_MASK,)
+
     @overload
     def __call__(self, dst: LocalTensor, src0: LocalTensor, src1: LocalTensor, count: int, /) -> None: ...
     @overload
@@ -240,6 +246,8 @@ class MixedBinaryCall(Call):
 
 class AxpyCall(Call):
     """dst, src, scalar; then count, or mask, repeat_times and strides. The scalar has src's type."""
+
+    reports = (rules.RANGE_MASK,)
 
     @overload
     def __call__(self, dst: LocalTensor, src: LocalTensor, scalar: float | Register, count: int, /) -> None: ...

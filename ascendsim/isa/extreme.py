@@ -15,7 +15,14 @@ from ascendsim.dtypes import UINT32, DType, word_of
 from ascendsim.errors import Finding
 from ascendsim.isa import rules
 from ascendsim.isa.forms import REDUCE, Call, Form, Mask, declare
-from ascendsim.isa.instruction import Array, Context, Row, TensorRef, need_member
+from ascendsim.isa.instruction import (
+    Array,
+    Context,
+    Row,
+    TensorRef,
+    finds,
+    need_member,
+)
 from ascendsim.isa.reduce import REDUCE_RULES, BlockReduceCall, Present, Reducer, Reduction, record_reduce
 from ascendsim.memory import LocalTensor
 from ascendsim.terms import Pipe, ReduceOrder
@@ -91,6 +98,8 @@ class WholeExtremeCall(Call):
     the index alone.
     """
 
+    reports = (rules.RANGE_MASK,)
+
     def __call__(
         self,
         dst: LocalTensor,
@@ -138,6 +147,7 @@ def _whole_bind(kind: str) -> Callable[[Context, Row], Reducer]:
     return bind
 
 
+@finds(rules.ALIGN_REDUCE)
 def _result_aligned(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """The destination is aligned to one result of its order."""
     del device
@@ -151,6 +161,7 @@ def _result_aligned(row: Row, tensors: tuple[TensorRef, ...], device: Device, wh
     return [rules.ALIGN_REDUCE.finding(where, operand="dst", got=f"0x{address:x}", wanted=need, fill=fill)]
 
 
+@finds(rules.API_PRODUCT)
 def _order_known(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """The device has the order; value before index is what all have, the others are a capability of their name."""
     del tensors

@@ -8,11 +8,12 @@ issues it.
 from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass
 from functools import partial
-from typing import Generic, Self, TypeVar, overload
+from typing import ClassVar, Generic, Self, TypeVar, overload
 
 import numpy as np
 
 from ascendsim.dtypes import DType, saturate
+from ascendsim.errors import Rule
 from ascendsim.isa import rules
 from ascendsim.isa.instruction import (
     Array,
@@ -112,6 +113,9 @@ class Call:
     """Base of the callables: the core that records and the instruction."""
 
     __slots__ = ("asc", "op")
+
+    reports: ClassVar[tuple[Rule, ...]] = ()
+    """Rules that the call itself may find while it is recorded, beside the checks of its rows."""
 
     def __init__(self, asc: Recorder, op: Instruction) -> None:
         self.asc = asc
@@ -379,6 +383,8 @@ def with_scalar(fn: Arithmetic) -> Bind:
 class BinaryCall(Call):
     """dst, src0, src1; then count, or mask, repeat_times and strides."""
 
+    reports = (rules.RANGE_MASK,)
+
     @overload
     def __call__(self, dst: LocalTensor, src0: LocalTensor, src1: LocalTensor, count: int, /) -> None: ...
     @overload
@@ -438,6 +444,8 @@ def binary(api: str, mnemonic: str, allowed: tuple[DType, ...]) -> Callable[[Cal
 
 class ScalarCall(Call):
     """dst, src, scalar; then count, or mask, repeat_times and strides. The scalar is a number or a Register."""
+
+    reports = (rules.RANGE_MASK,)
 
     @overload
     def __call__(self, dst: LocalTensor, src: LocalTensor, scalar: float | Register, count: int, /) -> None: ...

@@ -14,7 +14,16 @@ from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT16, INT32, UINT16, UINT32
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa import rules
 from ascendsim.isa.forms import Call, Form, Mask, apply_mask, declare, set_mask
-from ascendsim.isa.instruction import Array, Context, Row, Step, TensorRef, need_count, need_int
+from ascendsim.isa.instruction import (
+    Array,
+    Context,
+    Row,
+    Step,
+    TensorRef,
+    finds,
+    need_count,
+    need_int,
+)
 from ascendsim.isa.lanes import byte_range, lane_grid, operand_at
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import (
@@ -25,8 +34,7 @@ from ascendsim.terms import (
     Pipe,
 )
 
-OVERLAP_GATHER = Rule(
-    "E-OVERLAP-GATHER",
+OVERLAP_GATHER = rules.OVERLAP_GATHER.saying(
     "{api} cannot be in place: dst overlaps {operand}",
     "give dst its own memory",
     "asc-devkit docs, Gather and Gatherb pages",
@@ -36,25 +44,24 @@ BASE_ALIGN = Rule(
     "{api} src_base_addr {got} is no multiple of the element size {wanted}",
     "count it in bytes, in whole elements",
     "asc-devkit docs, Gather page",
+    condition="A byte offset or the base address of Gather is no multiple of the element size, or a byte offset"
+    " of Gatherb is no multiple of 32 B.",
 )
 BASE_RANGE = Rule(
     "E-INDEX-RANGE",
     "{api} src_base_addr {got} lies outside the {wanted} B of {tensor}",
     "keep it inside the source",
     "asc-devkit docs, Gather page",
+    condition="An offset or the base address of Gather or Gatherb lies outside the source, a fixed pattern of "
+    "GatherMask is not among 1..7, or an index of half data passes 65535.",
 )
-OFFSET_TYPE = Rule(
-    "E-DTYPE-OP",
+OFFSET_TYPE = rules.DTYPE_OP.saying(
     "{api} does not support {got} for {operand}; it takes {wanted}",
     "offsets and patterns are unsigned",
     "asc-devkit docs, the instruction's own page",
 )
-BLOCK_STRIDE = Rule(
-    "E-RANGE-STRIDE",
-    "Gatherb dst_blk_stride 0 is taken as 1",
-    "write 1",
-    "asc-devkit docs, Gatherb page, where it is allowed",
-    level="W",
+BLOCK_STRIDE = rules.RANGE_STRIDE.saying(
+    "Gatherb dst_blk_stride 0 is taken as 1", "write 1", "asc-devkit docs, Gatherb page, where it is allowed", level="W"
 )
 
 WORDS = (HALF, BFLOAT16, INT16, UINT16, INT32, UINT32, FLOAT)
@@ -75,6 +82,7 @@ def bytes_left(tensor: LocalTensor) -> int:
     return max(0, tensor.allocation_bytes - tensor.offset_bytes)
 
 
+@finds(OVERLAP_GATHER)
 def _apart(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """Dst meets neither the offsets nor the start of the source, whose end nobody names."""
     del device
@@ -90,6 +98,7 @@ def _apart(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str)
     return found
 
 
+@finds(OFFSET_TYPE)
 def _offsets_are_words(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """Offsets are uint32_t."""
     del tensors, device
@@ -99,6 +108,7 @@ def _offsets_are_words(row: Row, tensors: tuple[TensorRef, ...], device: Device,
     return [OFFSET_TYPE.finding(where, operand="src_offset", got=row.src1.dtype, wanted=UINT32, fill=fill)]
 
 
+@finds(rules.DTYPE_SAME)
 def same_data(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """Source and destination have one dtype; offsets and patterns have their own."""
     del tensors, device
@@ -113,6 +123,8 @@ def same_data(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: s
 
 class GatherCall(Call):
     """dst, src, src_offset (bytes, uint32_t), src_base_addr in bytes; then count, or mask, repeat_times, stride."""
+
+    reports = (rules.RANGE_MASK, rules.REPEAT_ZERO)
 
     @overload
     def __call__(
@@ -199,6 +211,7 @@ def _run_gather(ctx: Context, row: Row) -> Step:
     return lambda: write(pick(read().astype(np.int64) + base))
 
 
+@finds(BASE_ALIGN, BASE_RANGE)
 def _base_inside(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """The base is whole elements from the source's start, inside of it."""
     del device
@@ -264,6 +277,7 @@ def _run_gatherb(ctx: Context, row: Row) -> Step:
     return lambda: write(pick(read().astype(np.int64)))
 
 
+@finds(BLOCK_STRIDE)
 def _gatherb_stride(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """A block stride of 0 is taken as 1."""
     del tensors, device

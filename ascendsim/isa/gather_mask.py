@@ -11,18 +11,26 @@ import numpy as np
 
 from ascendsim.device import Device
 from ascendsim.dtypes import UINT32, word_of
-from ascendsim.errors import Finding, Rule
+from ascendsim.errors import Finding
 from ascendsim.isa import rules
 from ascendsim.isa.forms import Call, Form, declare, set_mask, set_mask_mode
-from ascendsim.isa.gather import OFFSET_TYPE, WORDS, bytes_left, same_data
-from ascendsim.isa.instruction import Array, Context, Register, Row, Step, TensorRef, need_int
+from ascendsim.isa.gather import BASE_RANGE, OFFSET_TYPE, WORDS, bytes_left, same_data
+from ascendsim.isa.instruction import (
+    Array,
+    Context,
+    Register,
+    Row,
+    Step,
+    TensorRef,
+    finds,
+    need_int,
+)
 from ascendsim.isa.lanes import MOST_ELEMENTS, byte_range, element_offsets
 from ascendsim.isa.params import need_bool, need_params
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import DATABLOCK_BYTES, MaskMode, Pipe, ceil_div
 
-PATTERN_RANGE = Rule(
-    "E-INDEX-RANGE",
+PATTERN_RANGE = BASE_RANGE.saying(
     "GatherMask pattern {got} does not exist, fixed patterns are {wanted}",
     "use 1..7, or a tensor of bits",
     "asc-devkit docs, GatherMask page",
@@ -163,6 +171,7 @@ def _chooser(ctx: Context, row: Row) -> Callable[[], Array]:
     return chosen
 
 
+@finds(rules.API_PRODUCT, PATTERN_RANGE, OFFSET_TYPE)
 def _pattern_fits(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """A fixed pattern is 1..7, or 1..6 where the device has no more; bits are words as wide as the elements."""
     del tensors

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from functools import update_wrapper
 from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
@@ -283,6 +284,24 @@ Execute = Callable[[Context, Row], Step | None]
 Touch = Callable[[Row], tuple[tuple[str, int, int], ...]]
 """Byte range of each operand, relative to the operand's start: (role, first, end)."""
 Check = Callable[[Row, tuple[TensorRef, ...], Device, str], "list[Finding]"]
+
+
+class RowCheck:
+    """A check that says which rules it may find; it is called like any other."""
+
+    def __init__(self, check: Check, rules: tuple[Rule, ...]) -> None:
+        update_wrapper(self, check)
+        self._check = check
+        self.rules = rules
+
+    def __call__(self, row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+        """Return what the check finds in a row."""
+        return self._check(row, tensors, device, where)
+
+
+def finds(*rules: Rule) -> Callable[[Check], RowCheck]:
+    """Declare which rules the decorated check may find."""
+    return lambda check: RowCheck(check, rules)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from ascendsim.isa.instruction import (
     Recorder,
     Row,
     TensorRef,
+    finds,
     need_local,
 )
 from ascendsim.isa.micro_run import run_body
@@ -42,14 +43,12 @@ from ascendsim.isa.micro_walk import memory_of, uses_of, wanted_lanes
 from ascendsim.memory import LocalTensor
 from ascendsim.terms import FULL_MASK, Pipe
 
-ALIGN = Rule(
-    "E-ALIGN-UB",
+ALIGN = rules.ALIGN_UB.saying(
     "{api} {operand} address {got} is not on a multiple of {wanted}",
     "start registers' loads and stores on that boundary",
     "asc-devkit docs, LoadAlign and StoreAlign pages",
 )
-OOB = Rule(
-    "E-OOB-LOCAL",
+OOB = rules.OOB_LOCAL.saying(
     "{api} {operand} writes {past} B past the end of {tensor} ({wanted} B, up to byte {got} wanted)",
     "enlarge the buffer, or mask the lanes that hold nothing",
     "asc-tools, npu-check ErrorWrite3",
@@ -59,6 +58,8 @@ MEM_BAR = Rule(
     "a vector function loads {operand} byte {got} that it has stored itself, without LocalMemBar in between",
     "call local_mem_bar between the store and the load",
     "asc-devkit docs, LocalMemBar page: order inside a vector function is not kept by hardware",
+    condition="A vector function loads bytes that it has stored itself without a LocalMemBar in between.",
+    archs=(3510,),
 )
 
 
@@ -322,6 +323,8 @@ class VectorFunction:
 class VectorFunctionCall(Call):
     """Opens a vector function; use it with `with`."""
 
+    reports = (rules.REPEAT_ZERO,)
+
     @contextmanager
     def __call__(self) -> Iterator[VectorFunction]:
         """Record what is called on the function that is handed out as one row."""
@@ -346,6 +349,7 @@ def _touch(row: Row) -> tuple[tuple[str, int, int], ...]:
     return tuple((use.role, use.first, use.end) for use in row.body.uses)
 
 
+@finds(ALIGN)
 def _aligned(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """Registers are loaded and stored at aligned addresses."""
     del device
@@ -363,6 +367,7 @@ def _aligned(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: st
     return found
 
 
+@finds(OOB)
 def _stores_in_bounds(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """Active lanes of stores stay inside the tensor.
 
@@ -382,6 +387,7 @@ def _stores_in_bounds(row: Row, tensors: tuple[TensorRef, ...], device: Device, 
     return found
 
 
+@finds(MEM_BAR)
 def _bars(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """What a body stores and loads again has a LocalMemBar in between."""
     assert row.body is not None

@@ -18,6 +18,7 @@ from ascendsim.isa.instruction import (
     Row,
     Step,
     TensorRef,
+    finds,
     in_turn,
     need_int,
     need_tensor,
@@ -83,6 +84,8 @@ class DataCopyPadExtParams:
 
 class CopyCall(Call):
     """dst, src, mask, repeat_times, repeat_params."""
+
+    reports = (rules.RANGE_MASK,)
 
     def __call__(
         self, dst: LocalTensor, src: LocalTensor, mask: Mask, repeat_times: int, repeat_params: CopyRepeatParams
@@ -152,6 +155,8 @@ def move(ctx: Context, row: Row, dst: Lanes, src: Lanes, steps: Callable[[], Arr
 
 class DuplicateCall(Call):
     """dst, scalar; then count, or mask, repeat_times, dst_blk_stride, dst_rep_stride."""
+
+    reports = (rules.RANGE_MASK,)
 
     @overload
     def __call__(self, dst: LocalTensor, scalar: float | Register, count: int, /) -> None: ...
@@ -247,6 +252,7 @@ def _run_brcb(ctx: Context, row: Row) -> Step:
     return ctx.mover(row.dst, dst.of_bytes(width), row.src0, spread.of_bytes(width))
 
 
+@finds(rules.BRCB_STRIDE, rules.OVERLAP_GATHER)
 def _brcb_rules(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """Dst and src lie apart; a block stride of 0 is taken as 1."""
     del device
@@ -357,6 +363,8 @@ def _pad(ctx: Context, row: Row, rest: Array) -> list[Step]:
 class DataCopyCall(Call):
     """dst, src; then count in elements, or DataCopyParams. GM to UB, UB to GM, or UB to UB."""
 
+    reports = (rules.DTYPE_SAME, rules.ALIGN_COUNT)
+
     def __call__(self, dst: Tensor, src: Tensor, count_or_params: int | DataCopyParams) -> None:
         """Record the call."""
         asc, api = self.asc, "DataCopy"
@@ -390,6 +398,8 @@ class DataCopyCall(Call):
 class DataCopyPadCall(Call):
     """dst, src, DataCopyExtParams; and for GM to UB DataCopyPadExtParams."""
 
+    reports = (rules.DTYPE_SAME, rules.RANGE_PAD)
+
     def __call__(
         self,
         dst: Tensor,
@@ -419,6 +429,7 @@ class DataCopyPadCall(Call):
             asc.emit(PAD_OPS["out"], dst=dst, src0=src, params=p)
 
 
+@finds(rules.RANGE_COPY, rules.COPY_ZERO, rules.RANGE_PAD)
 def _pad_fields(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """Ranges of DataCopyPad: 4095 bursts, 2 MiB less one each, whole elements, at most 32 B of padding on a side."""
     del tensors, device

@@ -53,6 +53,8 @@ class BlockReduceCall(Call):
     strides count datablocks.
     """
 
+    reports = (rules.RANGE_MASK,)
+
     def __call__(
         self,
         dst: LocalTensor,
@@ -70,6 +72,8 @@ class BlockReduceCall(Call):
 
 class WholeReduceCall(Call):
     """dst, src, mask, repeat_times, dst_rep_stride, src_blk_stride, src_rep_stride; dst_rep_stride counts elements."""
+
+    reports = (rules.RANGE_MASK,)
 
     def __call__(
         self,

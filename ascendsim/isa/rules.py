@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from ascendsim.device import Device
 from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, DType, unpack
 from ascendsim.errors import Finding, Rule
-from ascendsim.isa.instruction import Check, Operand, Row, TensorRef
+from ascendsim.isa.instruction import Check, Operand, Row, TensorRef, finds
 from ascendsim.terms import DATABLOCK_BYTES, MAX_REPEAT_TIMES, Buffer, MaskMode
 
 ALIGN_UB = Rule(
@@ -17,9 +17,11 @@ ALIGN_UB = Rule(
     "{api} {operand} {tensor}: UB address {got} is {off} B past a 32 B boundary",
     "start operands on whole datablocks (32 B): round offsets to a multiple of {got} elements",
     "asc-devkit docs, general constraints, table 2",
+    condition="An operand in UB starts off the boundary that its instruction needs (32 B, for scalar access a "
+    "whole element, in vector functions that of the load or store), or a plan has rows in UB that are"
+    " no multiple of 32 B.",
 )
-ALIGN_ELEMENT = Rule(
-    "E-ALIGN-UB",
+ALIGN_ELEMENT = ALIGN_UB.saying(
     "{api} {operand} {tensor}: UB address {got} is {off} B past an element's boundary, wanted {wanted}",
     "read whole elements: reinterpret_cast from an offset that is a multiple of the wider type",
     "asc-devkit docs, general constraints",
@@ -29,21 +31,24 @@ ALIGN_REDUCE = Rule(
     "{api} {operand} {tensor}: reduce destination at UB address {got} needs {wanted} B alignment",
     "move the destination to an aligned element",
     "asc-devkit docs, ReduceRepeat page, table 3",
+    condition="The destination of a reduction starts at a UB address that is no multiple of one result: of "
+    "eight elements for a reduction of datablocks, of value and index where both are written.",
 )
 ALIGN_GM = Rule(
     "E-ALIGN-GM",
     "{api} {operand} {tensor}: GM offset {got} is not a multiple of the element size {wanted}",
     "use element offsets",
     "asc-devkit docs, DataCopy pages",
+    condition="The GM side of DataCopy starts at a byte offset that is no multiple of the element size.",
 )
 OOB_LOCAL = Rule(
     "E-OOB-LOCAL",
     "{api} {operand} touches {past} B past the end of {tensor} ({got} B needed, {wanted} B there)",
     "reduce the count or repeat, or enlarge the tensor",
     "asc-tools, kernel_base_check and npu-check ErrorRead3/ErrorWrite2",
+    condition="Active lanes of an operand touch bytes before the start or behind the end of its tensor in UB.",
 )
-OOB_LOCAL_BEFORE = Rule(
-    "E-OOB-LOCAL",
+OOB_LOCAL_BEFORE = OOB_LOCAL.saying(
     "{api} {operand} touches {past} B before the start of {tensor}",
     "begin at or behind the tensor's first element",
     "asc-tools, kernel_base_check and npu-check ErrorRead3/ErrorWrite2",
@@ -53,27 +58,28 @@ DTYPE_OP = Rule(
     "{api} does not support {got} for {operand}; it takes {wanted}",
     "use one of the types named; reinterpret_cast if the bits are meant",
     "asc-devkit docs, the instruction's own page",
+    condition="An operand has an element type that the instruction does not take, alone or together with the "
+    "other operands.",
 )
 DTYPE_BF16 = Rule(
     "E-DTYPE-BF16",
     "{api} {operand}: arch {arch} has no bfloat16_t arithmetic",
     "cast to float, compute, cast back",
     "asc-devkit docs, precision guide",
+    condition="An operand is bfloat16_t in an instruction that does not compute with that type, on this "
+    "architecture or in this model.",
 )
-BF16_NOT_MODELLED = Rule(
-    "E-DTYPE-BF16",
+BF16_NOT_MODELLED = DTYPE_BF16.saying(
     "{api} {operand}: the bfloat16_t arithmetic of arch {arch} is not modelled",
     "cast to float, compute, cast back; see docs/limits.md",
     "asc-devkit docs, the instruction's own page",
 )
-DTYPE_PAIR = Rule(
-    "E-DTYPE-OP",
+DTYPE_PAIR = DTYPE_OP.saying(
     "{api} does not support {got}; it takes {wanted}",
     "cast to one of the pairs first",
     "asc-devkit docs, the instruction's own page",
 )
-DTYPE_SAME = Rule(
-    "E-DTYPE-OP",
+DTYPE_SAME = DTYPE_OP.saying(
     "{api} operands differ in dtype: {got}",
     "use one dtype for all operands",
     "asc-devkit docs, the instruction's own page",
@@ -83,48 +89,57 @@ RANGE_REPEAT = Rule(
     "{api} repeat {got} does not fit the 8-bit field (at most {wanted})",
     "split the call, or use the count form",
     "asc-devkit docs, high-dimension splitting page",
+    condition="The number of repeats of an instruction whose field for it has 8 bits is negative or larger than 255.",
 )
 REPEAT_ZERO = Rule(
     "W-REPEAT-ZERO",
     "{api} does nothing: its {what} is 0",
     "guard the call",
     "asc-devkit docs, instruction pages; vector theory table",
+    condition="A call does nothing: its count, its number of repeats or the body of its vector function is empty.",
 )
 RANGE_STRIDE = Rule(
     "E-RANGE-STRIDE",
     "{api} {what} {got} is out of range {wanted}",
     "strides count datablocks; loop over rows that lie further apart",
     "asc-devkit docs, high-dimension splitting and Copy pages",
+    condition="A block or repeat stride does not fit its field, or a destination block stride is 0.",
 )
 RANGE_MASK = Rule(
     "E-RANGE-MASK",
     "{api} mask {got} exceeds the {wanted} lanes of a repeat",
     "use the count form, or more repeats",
     "asc-devkit docs, mask page",
+    condition="A mask given as a number of lanes, in normal mode, is negative or larger than the lanes of a repeat.",
 )
 RANGE_SHIFT = Rule(
     "E-RANGE-SHIFT",
     "{api} by {got} bits: out of range {wanted}",
     "shift by no more bits than the type has",
     "asc-devkit docs, ShiftLeft and ShiftRight pages",
+    condition="ShiftLeft or ShiftRight gets a number of bits below 0 or above the width of the type.",
 )
 ROUND_SHIFT = Rule(
     "W-SHIFT-ROUND",
     "ShiftRight round_en has no effect on {got}",
     "leave round_en out, or use a signed type",
     "asc-devkit docs, ShiftRight page",
+    condition="ShiftRight is asked to round an unsigned type.",
 )
 RANGE_COPY = Rule(
     "E-RANGE-COPY",
     "{api} {what} {got} is out of range {wanted}",
     "split the copy",
     "asc-devkit, data copy checks",
+    condition="A field of DataCopy or DataCopyPad (number of bursts, length, gap or stride) does not fit its bits.",
 )
 RANGE_PAD = Rule(
     "E-RANGE-PAD",
     "{api} {what} {got}: {wanted}",
     "pad at most 32 B on a side, in whole elements",
     "asc-devkit docs, DataCopyPad page",
+    condition="DataCopyPad pads more than 32 B on a side, has a length that is no whole number of elements, or "
+    "pads a 64-bit type with something other than 0.",
 )
 MOST_BURSTS = 4095
 """Bursts of one copy (asc-devkit docs, DataCopy and DataCopyPad pages)."""
@@ -134,6 +149,7 @@ COPY_ZERO = Rule(
     "guard the call",
     "asc-devkit, data copy checks, where it is a warning",
     level="W",
+    condition="DataCopy or DataCopyPad gets a length or a number of bursts of 0.",
 )
 BRCB_STRIDE = Rule(
     "E-BRCB-SRC",
@@ -141,30 +157,36 @@ BRCB_STRIDE = Rule(
     "write 1",
     "asc-devkit docs, Brcb page, where it is a warning",
     level="W",
+    condition="Brcb gets a destination block stride of 0, which the hardware takes as 1.",
 )
 OVERLAP_GATHER = Rule(
     "E-OVERLAP-GATHER",
     "Brcb cannot be in place: dst overlaps src",
     "give dst its own memory",
     "asc-devkit docs, Brcb page",
+    condition="The destination of Brcb, Gather, Gatherb or TransDataTo5HD shares bytes with what the "
+    "instruction reads; TransDataTo5HD may get one list for both.",
 )
 ALIGN_COUNT = Rule(
     "E-ALIGN-COUNT",
     "{api} count {got} is no multiple of 32 B: the hardware silently drops the last {past} B",
     "round the tile up, or use data_copy_pad",
     "asc-devkit docs, continuous DataCopy page",
+    condition="The count form of DataCopy gets a count whose bytes are no multiple of 32 B.",
 )
 CAST_PAIR = Rule(
     "E-CAST-PAIR",
     "Cast: no conversion {got} on this device",
     "go through another type",
     "asc-devkit docs, Cast page",
+    condition="Cast gets a pair of source and destination types that the architecture does not convert.",
 )
 CAST_ROUND = Rule(
     "E-CAST-ROUND",
     "Cast {got}: rounding mode {mode} is not allowed, only {wanted}",
     "use one of the allowed modes; lossless casts take CAST_NONE only",
     "asc-devkit docs, Cast page",
+    condition="Cast gets a rounding mode that its pair of types does not allow.",
 )
 
 API_PRODUCT = Rule(
@@ -172,6 +194,7 @@ API_PRODUCT = Rule(
     "{api} is no instruction of {got} (arch {arch}): {why}",
     "use an instruction that the device has, or another device",
     "asc-devkit docs, the product tables of the instructions' pages",
+    condition="The device file says that the part lacks the instruction, or the mode of it that the call asks for.",
 )
 
 
@@ -180,12 +203,15 @@ DEQ_SCALE = Rule(
     "{api} multiplies by the scale of SetDeqScale, which was never set",
     "call set_deq_scale before",
     "asc-devkit docs, SetDeqScale and Cast pages",
+    condition="A Cast from int32_t to half, or AddDeqRelu, is called before SetDeqScale has set a scale.",
 )
 RESERVED_UB = Rule(
     "E-CAP-UB-RESERVED",
     "{api} {operand} {tensor} reaches UB address {got}: the library keeps temporaries from {wanted} on",
     "end allocations below the reserved 8 KiB",
     "asc-devkit docs, static tensor programming page",
+    condition="An operand of Select or AddDeqRelu meets the bytes at the top of UB in which the library keeps "
+    "temporaries for that call.",
 )
 
 
@@ -224,6 +250,7 @@ def lacking(device: Device, capability: str, api: str, where: str) -> list[Findi
 def on_devices_with(capability: str) -> Check:
     """The device has the instruction."""
 
+    @finds(API_PRODUCT)
     def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
         del tensors
         return lacking(device, capability, row.op.api, where)
@@ -234,6 +261,7 @@ def on_devices_with(capability: str) -> Check:
 def aligned(*roles: str) -> Check:
     """UB operands in these roles start on a datablock."""
 
+    @finds(ALIGN_UB)
     def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
         del device
         found = []
@@ -260,6 +288,7 @@ def aligned(*roles: str) -> Check:
 def reduce_dst_aligned(elements: int) -> Check:
     """A reduction's destination is aligned to this many elements."""
 
+    @finds(ALIGN_REDUCE)
     def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
         del device
         if row.dst is None:
@@ -278,6 +307,7 @@ def reduce_dst_aligned(elements: int) -> Check:
     return check
 
 
+@finds(ALIGN_ELEMENT)
 def element_aligned(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """UB operands start on a whole element of their type."""
     del device
@@ -292,6 +322,7 @@ def element_aligned(row: Row, tensors: tuple[TensorRef, ...], device: Device, wh
     return found
 
 
+@finds(ALIGN_GM)
 def gm_element_aligned(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """The GM side of a plain copy starts on a whole element (offsets are relative to a 512 B aligned tensor)."""
     del device
@@ -308,6 +339,7 @@ def gm_element_aligned(row: Row, tensors: tuple[TensorRef, ...], device: Device,
     ]
 
 
+@finds(OOB_LOCAL_BEFORE, OOB_LOCAL)
 def in_bounds(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """Active lanes stay inside the operand's allocation. GM operands are checked per call, where the base is known."""
     del device
@@ -347,6 +379,7 @@ def dtypes(allowed: Iterable[DType], *roles: str) -> Check:
     """Operands in these roles have one of these dtypes."""
     names = tuple(allowed)
 
+    @finds(BF16_NOT_MODELLED, DTYPE_BF16, DTYPE_OP)
     def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
         del tensors
         found, api = [], row.op.api
@@ -364,6 +397,7 @@ def dtypes(allowed: Iterable[DType], *roles: str) -> Check:
     return check
 
 
+@finds(DTYPE_SAME)
 def same_dtype(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """All operands have one dtype."""
     del tensors, device
@@ -377,6 +411,7 @@ def same_dtype(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: 
 def dtype_pairs(pairs: tuple[tuple[DType, DType], ...]) -> Check:
     """Types of dst and of the sources, which have one type, are one of these pairs."""
 
+    @finds(BF16_NOT_MODELLED, DTYPE_BF16, DTYPE_PAIR)
     def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
         del tensors
         kinds = [o.dtype for _, o in row.operands]
@@ -392,6 +427,7 @@ def dtype_pairs(pairs: tuple[tuple[DType, DType], ...]) -> Check:
     return check
 
 
+@finds(RANGE_SHIFT, ROUND_SHIFT)
 def shift_range(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """A shift moves by at most as many bits as the type has, and rounds signed types only; registers are not known."""
     del tensors, device
@@ -407,6 +443,7 @@ def shift_range(row: Row, tensors: tuple[TensorRef, ...], device: Device, where:
     return found
 
 
+@finds(RANGE_REPEAT, REPEAT_ZERO)
 def repeat_range(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """The repeat field has 8 bits; nothing to do is worth a warning."""
     del tensors, device
@@ -426,6 +463,7 @@ def strides(blk_max: int, rep_max: int, dst_blk_min: int = 1) -> Check:
     """Strides fit their fields; a destination block stride of 0 is undefined."""
     limits = {"blk": blk_max, "rep": rep_max}
 
+    @finds(RANGE_STRIDE)
     def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
         del tensors, device
         found = []
@@ -445,6 +483,7 @@ def strides(blk_max: int, rep_max: int, dst_blk_min: int = 1) -> Check:
     return check
 
 
+@finds(RANGE_COPY, COPY_ZERO)
 def copy_fields(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """Fields of DataCopyParams: block count 0..4095, lengths and gaps 16 bits; zero copies nothing."""
     del tensors, device

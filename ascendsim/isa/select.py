@@ -35,6 +35,7 @@ from ascendsim.isa.instruction import (
     Row,
     Step,
     TensorRef,
+    finds,
     in_turn,
     need_count,
     need_member,
@@ -50,6 +51,7 @@ SELECT_MASK = Rule(
     "Select {operand} {tensor}: the selection mask has {got} bits, {wanted} are needed",
     "one bit for each element, whole repeats",
     "asc-devkit docs, Select page",
+    condition="The selection mask of Select has fewer bits than elements are to be selected.",
 )
 MASK_TYPES = (UINT8, UINT16, UINT32)
 """Types of a selection mask; the documents also name uint64_t, which is no element type here."""
@@ -93,6 +95,7 @@ def _touch_set_cmpmask(row: Row) -> tuple[tuple[str, int, int], ...]:
 def _enough_bits(role: str, needed: Callable[[Row], int]) -> Callable[..., list[Finding]]:
     """The selection mask holds a bit for each element."""
 
+    @finds(SELECT_MASK)
     def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
         del device
         operand = dict(row.operands)[role]
@@ -109,6 +112,7 @@ def _enough_bits(role: str, needed: Callable[[Row], int]) -> Callable[..., list[
 def _mask_type(role: str) -> Callable[..., list[Finding]]:
     """The selection mask is unsigned."""
 
+    @finds(rules.DTYPE_OP)
     def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
         del tensors, device
         got = dict(row.operands)[role].dtype
@@ -120,6 +124,7 @@ def _mask_type(role: str) -> Callable[..., list[Finding]]:
     return check
 
 
+@finds(rules.RESERVED_UB)
 def _reserved_free(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """No operand lies where modes 1 and 2 keep the mask's address or the scalar."""
     if "sel_mode" in row.op.params and row.param("sel_mode") == SelMode.VSEL_CMPMASK_SPR:
@@ -268,6 +273,8 @@ SELECT_SCALAR = declare(
 
 class SelectCall(Call):
     """dst, sel_mask, src0, src1 (a tensor, or a number or Register in mode 1), sel_mode; then count, or mask form."""
+
+    reports = (rules.RANGE_MASK,)
 
     def __call__(
         self,

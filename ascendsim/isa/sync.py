@@ -10,12 +10,14 @@ SYNC_ID = Rule(
     "{api} {operand}: event id {got} does not exist, ids are {wanted}",
     "take an id from alloc_event_id, or 0..5",
     "asc-devkit docs, SetFlag/WaitFlag page",
+    condition="SetFlag or WaitFlag gets an event id that the part does not have (0..7; 0..3 on arch 1001).",
 )
 SYNC_BARRIER_S = Rule(
     "E-SYNC-BARRIER-S",
     "PipeBarrier<PIPE_S> is not allowed",
     "the scalar unit is in order by itself; remove the barrier",
     "asc-devkit docs, PipeBarrier page",
+    condition="PipeBarrier is called for the scalar pipe.",
 )
 
 FLAG = ("event", "event_id")
@@ -23,6 +25,8 @@ FLAG = ("event", "event_id")
 
 class FlagCall(Call):
     """event, event_id."""
+
+    reports = (SYNC_ID,)
 
     def __call__(self, event: HardEvent, event_id: int, *, que: int = -1, reason: Reason = Reason.DATA) -> None:
         """Record the call."""
@@ -36,6 +40,8 @@ class FlagCall(Call):
 
 class BarrierCall(Call):
     """pipe."""
+
+    reports = (SYNC_BARRIER_S,)
 
     def __call__(self, pipe: Pipe) -> None:
         """Record the call."""

@@ -13,19 +13,29 @@ import numpy as np
 
 from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT, HALF, DType, word_of
-from ascendsim.errors import Finding, Rule
+from ascendsim.errors import Finding
 from ascendsim.isa import rules
 from ascendsim.isa.extreme import BEST, values_at
 from ascendsim.isa.forms import Form, Mask, apply_mask, begin_count, declare, end_count
-from ascendsim.isa.instruction import Array, Context, Instruction, Row, Step, TensorRef, need_count, need_int
+from ascendsim.isa.gather import BASE_RANGE
+from ascendsim.isa.instruction import (
+    Array,
+    Context,
+    Instruction,
+    Row,
+    Step,
+    TensorRef,
+    finds,
+    need_count,
+    need_int,
+)
 from ascendsim.isa.lanes import element_offsets, lane_grid
 from ascendsim.isa.params import need_bool
 from ascendsim.isa.tensor_reduce import WorkCall, hand_over
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import HardEvent, MaskMode, Pipe, align_up, ceil_div
 
-HALF_INDEX = Rule(
-    "E-INDEX-RANGE",
+HALF_INDEX = BASE_RANGE.saying(
     "{api}: indices reach {got}, a half holds at most {wanted}",
     "reduce in float, or in parts",
     "asc-devkit docs, ReduceMax and ReduceMin pages",
@@ -153,6 +163,7 @@ def _run_extreme(kind: str) -> Callable[[Context, Row], Step | None]:
     return execute
 
 
+@finds(rules.REPEAT_ZERO)
 def _any_repeat(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """Any number of repeats is taken; none is worth a warning."""
     del tensors, device
@@ -163,6 +174,7 @@ def _any_repeat(row: Row, tensors: tuple[TensorRef, ...], device: Device, where:
     return [rules.REPEAT_ZERO.finding(where, got=number, wanted="at least 1", fill={"api": row.op.api, "what": what})]
 
 
+@finds(HALF_INDEX)
 def _index_fits(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """An index of half data has 16 bits."""
     del tensors, device
@@ -174,6 +186,7 @@ def _index_fits(row: Row, tensors: tuple[TensorRef, ...], device: Device, where:
     return [HALF_INDEX.finding(where, operand="dst", got=at.max(), wanted=MOST_HALF_INDEX, fill={"api": row.op.api})]
 
 
+@finds(rules.ALIGN_REDUCE)
 def _result_aligned(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """The destination is aligned to what is written: a value, or a value and an index."""
     return rules.reduce_dst_aligned(1 + row.param("with_index"))(row, tensors, device, where)

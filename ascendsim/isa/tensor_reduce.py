@@ -26,6 +26,7 @@ TMP_REDUCE = Rule(
     "{api} {operand}: the work buffer has {got} elements, {wanted} are needed",
     "enlarge shared_tmp_buffer; its size follows from the repeats",
     "asc-devkit docs, ReduceSum, ReduceMax and ReduceMin pages",
+    condition="The work buffer of ReduceSum, ReduceMax or ReduceMin has fewer elements than the repeats need.",
 )
 LANES = ("repeat", "src0_blk_stride", "src0_rep_stride")
 
@@ -188,6 +189,8 @@ class RepeatReduceSumCall(Call):
     dst_blk_stride has no effect; dst_rep_stride counts elements.
     """
 
+    reports = (rules.RANGE_MASK,)
+
     def __call__(
         self,
         dst: LocalTensor,
@@ -207,6 +210,8 @@ class RepeatReduceSumCall(Call):
 
 class WorkCall(Call):
     """Base of the tensor-level reductions: operands, and the work buffer's size."""
+
+    reports = (rules.RANGE_MASK, rules.DTYPE_SAME, TMP_REDUCE)
 
     def operands(self, dst: LocalTensor, src: LocalTensor, work: LocalTensor) -> None:
         """Refuse what is no local tensor, and note a dst of another dtype."""

@@ -15,7 +15,17 @@ from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT8, INT16, INT32, UINT8, U
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa import rules
 from ascendsim.isa.forms import Call, Form, declare
-from ascendsim.isa.instruction import Array, Context, Row, Step, TensorRef, need_local, run_nothing, touch_nothing
+from ascendsim.isa.instruction import (
+    Array,
+    Context,
+    Row,
+    Step,
+    TensorRef,
+    finds,
+    need_local,
+    run_nothing,
+    touch_nothing,
+)
 from ascendsim.isa.move import move
 from ascendsim.isa.params import need_params
 from ascendsim.memory import Lanes, LocalTensor
@@ -40,21 +50,23 @@ ALIGN_LIST = Rule(
     "TransDataTo5HD: address {got} of the list is {off} B past a 32 B boundary",
     "let every address of both lists start on a datablock (32 B)",
     _PAGE,
+    condition="One of the addresses in the lists of TransDataTo5HD is no multiple of 32 B.",
 )
 REPEAT_ONE = Rule(
     "W-RANGE-TRANS5HD",
     "TransDataTo5HD {operand} stride {got} with one repeat moves the start of the list by as much",
     "pass strides of 0 where repeat_times is 1",
     _PAGE,
+    condition="TransDataTo5HD has one repeat and a repeat stride other than 0.",
 )
 HIGH_HALF = Rule(
     "E-RANGE-TRANS5HD",
     "TransDataTo5HD: high halves exist for 8-bit types only, the type is {got}",
     "leave dst_high_half and src_high_half False",
     _PAGE,
+    condition="TransDataTo5HD is asked for high halves with a type that does not have 8 bits.",
 )
-OVERLAP_LISTS = Rule(
-    "E-OVERLAP-GATHER",
+OVERLAP_LISTS = rules.OVERLAP_GATHER.saying(
     "TransDataTo5HD cannot be in place: dst overlaps src without being the same addresses",
     "give dst its own memory",
     f"{_PAGE}; the library's own kernels pass one list as both",
@@ -173,6 +185,7 @@ def _run(ctx: Context, row: Row) -> Step:
     )
 
 
+@finds(ALIGN_LIST)
 def _list_aligned(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """Every address lies on a datablock; the first that does not is named."""
     del device
@@ -186,6 +199,7 @@ def _list_aligned(row: Row, tensors: tuple[TensorRef, ...], device: Device, wher
     return []
 
 
+@finds(REPEAT_ONE, HIGH_HALF, OVERLAP_LISTS)
 def _scatter_rules(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """Strides of a single repeat are 0; halves only for 8 bits; lists coincide or lie apart."""
     del device

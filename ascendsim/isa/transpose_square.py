@@ -7,7 +7,7 @@ from ascendsim.dtypes import HALF, INT16, UINT16
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa import rules
 from ascendsim.isa.forms import Call, Form, declare
-from ascendsim.isa.instruction import Context, Row, Step, TensorRef
+from ascendsim.isa.instruction import Context, Row, Step, TensorRef, finds
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import Pipe
 
@@ -16,6 +16,8 @@ TRANSPOSE_OVERLAP = Rule(
     "Transpose: dst and src overlap without being the same",
     "separate buffers",
     "asc-devkit docs, general constraints",
+    condition="Source and destination of Transpose, or of a SoftmaxGrad call that is not front mode, share "
+    "bytes without starting at the same address.",
 )
 SIDE = 16
 """Rows and columns of a Transpose."""
@@ -46,6 +48,7 @@ def _run_transpose(ctx: Context, row: Row) -> Step:
     return ctx.mover(row.dst, Lanes.run(size).of_bytes(width), row.src0, Lanes.at(turned).of_bytes(width))
 
 
+@finds(TRANSPOSE_OVERLAP)
 def _same_or_apart(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """Dst is src, or meets none of it."""
     del device

@@ -6,6 +6,7 @@ datablock a row there, which is what is checked here.
 
 from ascendsim.dtypes import FLOAT, HALF, UINT8
 from ascendsim.errors import Rule
+from ascendsim.isa.transpose_square import TRANSPOSE_OVERLAP
 from ascendsim.memory import LocalTensor
 from ascendsim.op_host.softmax import (
     SoftMaxInputError,
@@ -21,51 +22,76 @@ from ascendsim.terms import DATABLOCK_BYTES, NZ_COLUMNS, REPEAT_BYTES, DataForma
 
 _PAGE = "asc-devkit docs, SoftmaxGrad page"
 
-DTYPE = Rule("E-SMG-DTYPE", "SoftmaxGrad {operand} is {got}; it supports {wanted}", "cast to half or float", _PAGE)
+DTYPE = Rule(
+    "E-SMG-DTYPE",
+    "SoftmaxGrad {operand} is {got}; it supports {wanted}",
+    "cast to half or float",
+    _PAGE,
+    condition="A tensor of a SoftmaxGrad call is neither half nor float, or not of the type of src.",
+    archs=(2201, 3510, 2002, 3002),
+)
 SHAPE = Rule(
     "E-SMG-SHAPE",
     "SoftmaxGrad {operand} has {got} elements, the shape {m}x{k} needs {wanted}",
     "allocate the padded shape",
     _PAGE,
+    condition="A tensor of a SoftmaxGrad call has fewer elements than the shape of the call needs.",
 )
 LAST_AXIS = Rule(
     "E-ALIGN-LASTAXIS",
     "SoftmaxGrad last axis {got} is {row_bytes} B, no multiple of 32 B",
     "pad the last axis to {wanted} elements and pass the real length as ori_src_k",
     _PAGE,
+    condition="The last axis of a SoftmaxGrad call, in bytes, is no multiple of 32 B.",
 )
 NZ_AXIS = Rule(
     "E-SMG-NZ",
     "SoftmaxGrad last axis {got} is no multiple of {wanted} elements, the columns of an NZ slab",
     "pad the last axis to whole slabs and pass the real length as ori_src_k",
     f"{_PAGE}, SoftMaxShapeInfo; asc-devkit docs, data formats",
+    condition="SoftmaxGrad with NZ format has a last axis that is no multiple of 16 elements.",
 )
 MODE = Rule(
     "E-MODE-NZ",
     "NZ format and basic block are not supported on {got}",
     "use ND without is_basic_block, or another device",
     f"{_PAGE}, table 1",
+    condition="SoftmaxGrad is called with NZ format or basic block on an architecture that works through vector"
+    " registers.",
+    archs=(3002,),
 )
 BASIC_BLOCK = Rule(
     "E-SMG-BASIC",
     "basic block needs rows % 8 == 0, last axis % 64 == 0 and {low} <= last axis < 2048, the shape is {got}",
     "leave is_basic_block False for such shapes",
     "asc-devkit docs, SoftmaxGradFront page",
+    condition="SoftmaxGradFront is called with basic block, in ND, with rows that are no multiple of 8, or a "
+    "last axis that is no multiple of 64 or lies outside one repeat .. 2047 elements.",
+    archs=(2201, 3510, 2002),
 )
 TMP_DTYPE = Rule(
-    "E-TMP-DTYPE", "temp tensor is {got}, must be {wanted}", "reinterpret_cast it to uint8_t", f"{_PAGE}, table 2"
+    "E-TMP-DTYPE",
+    "temp tensor is {got}, must be {wanted}",
+    "reinterpret_cast it to uint8_t",
+    f"{_PAGE}, table 2",
+    condition="The temp tensor of a SoftmaxGrad call is not of uint8_t.",
 )
 TMP_SMALL = Rule(
     "E-TMP-SMALL",
     "SoftmaxGrad temp has {got} B, the minimum for last axis {k} is {wanted} B",
     "enlarge it to at least the minimum (GetSoftMaxGradMinTmpSize)",
     "asc-devkit docs, SoftmaxGrad Tiling page",
+    condition="A temp is smaller than the minimum of the API's size function: of a SoftmaxGrad call in a "
+    "kernel, or of a call in a plan.",
 )
 OVERLAP_TMP = Rule(
-    "E-OVERLAP-TMP", "SoftmaxGrad temp overlaps {operand}", "give the temp its own memory", f"{_PAGE}, constraints"
+    "E-OVERLAP-TMP",
+    "SoftmaxGrad temp overlaps {operand}",
+    "give the temp its own memory",
+    f"{_PAGE}, constraints",
+    condition="The temp of a SoftmaxGrad call shares bytes with one of its tensors.",
 )
-OVERLAP_DST = Rule(
-    "E-OVERLAP",
+OVERLAP_DST = TRANSPOSE_OVERLAP.saying(
     "SoftmaxGrad dst overlaps {operand} without being the same tensor",
     "let them coincide, or keep them apart",
     "asc-devkit docs, general constraints, address overlap",
@@ -75,34 +101,40 @@ DST_ON_GRAD = Rule(
     "SoftmaxGrad dst is grad; only dst on src is documented",
     "the recorded sequence works, other versions of the library need not: put dst on src or apart",
     f"{_PAGE}, constraints",
+    condition="The destination of a SoftmaxGrad call is its grad tensor.",
 )
 FRONT_ON_SOURCE = Rule(
     "W-SMG-FRONTREUSE",
     "SoftmaxGrad front result overlaps {operand}, whose later rows are still to be read",
     "give the front result its own memory",
     "follows from the recorded sequence",
+    condition="The destination of a SoftmaxGrad call in front mode shares bytes with grad or src.",
 )
 PADDING = Rule(
     "W-SMG-PADDING",
     "{got} padded elements of {m}x{k} (data {ori_m}x{ori_k}) are computed and written too",
     "expect dst to be overwritten there; zero the padding",
     f"{_PAGE}, constraints",
+    condition="SoftmaxGrad is called with padded rows or columns, which are computed and written, too.",
+    archs=(2201, 2002, 3002),
 )
 ORI_SHAPE = Rule(
     "E-SMG-ORI",
     "SoftmaxGrad {operand} is {got}, outside 1 .. {wanted}",
     "pass the rows and columns that hold data, at most the padded ones",
     f"{_PAGE}, SoftMaxShapeInfo",
+    condition="The rows or columns of data named in a SoftMaxShapeInfo are below 1 or above the padded ones.",
 )
 NO_TILE = Rule(
     "E-SMG-NOTILE",
     "the tiling has split_m 0: no row fits its temp, nothing is computed and dst stays as it is",
     "compute the tiling with at least GetSoftMaxGradMinTmpSize bytes",
     "asc-devkit, softmax tiling and kernel loops",
+    condition="No row fits the temp of a SoftmaxGrad call: its tiling has split_m 0, or it tiles anew and "
+    "divides by zero.",
 )
 
-NO_ROW = Rule(
-    "E-SMG-NOTILE",
+NO_ROW = NO_TILE.saying(
     "SoftmaxGrad tiles {m}x{k} anew, because its tiling is of another shape, and of its temp of {got} B a row takes "
     "{wanted} B: the library divides by zero",
     "give the temp that much (the minimum of the size functions can be less), or the tiling of this shape",

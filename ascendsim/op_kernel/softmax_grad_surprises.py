@@ -21,39 +21,53 @@ NZ_PADDING = Rule(
     "SoftmaxGrad NZ sums padded columns in {got} of {m} rows (ori_src_k {ori_k} of {k})",
     "zero the padded columns of grad or src; otherwise row sums depend on the padding and on the temp size",
     _SEEN,
+    condition="SoftmaxGrad with NZ format has padded columns that take part in the sums of at least one row.",
+    archs=(2201, 2002),
 )
 BLOCK_PADDING = Rule(
     "W-SMG-BLOCKPAD",
     "SoftmaxGradFront with basic block sums all {wanted} columns, ori_src_k {got} is ignored",
     "zero the padded columns of grad or src, or leave is_basic_block False",
     _SEEN,
+    condition="SoftmaxGradFront with basic block has fewer columns of data than columns, and its full passes "
+    "sum them all.",
+    archs=(2201, 2002),
 )
 BLOCK_ROWS = Rule(
     "E-SMG-BLOCKROWS",
     "SoftmaxGradFront with basic block and {got} rows a pass: the last pass writes {past} B behind dst",
     "give temp for passes of {wanted} rows or a multiple; the host's IsBasicBlockInSoftMax does not test this",
     _SEEN,
+    condition="The last full pass of SoftmaxGradFront with basic block writes behind its destination, because "
+    "the rows of a pass do not fill whole repeats.",
+    archs=(2201, 2002),
 )
 ORI_ROWS = Rule(
     "I-SMG-ORIM",
     "SoftmaxGrad computes all {wanted} rows, ori_src_m {got} is ignored",
     "expect the padded rows to cost as much as the others",
     _SEEN,
+    condition="SoftmaxGrad is called with fewer rows of data than the tiling has rows.",
+    archs=(2201, 2002, 3002),
 )
 MASK_LEFT = Rule(
     "I-SMG-MASK",
     "SoftmaxGrad leaves the vector mask at its first {got} lanes instead of a full mask",
     "call reset_mask before an instruction that takes the mask as it is",
     _SEEN,
+    condition="SoftmaxGrad returns with a vector mask that is not full.",
+    archs=(2201, 3510, 2002),
 )
 STALE_WORDS = Rule(
     "I-SMG-STALE",
     "SoftmaxGrad adds row sums as whole datablocks, {got} words of each of which nobody wrote",
     "nothing to do: their results are not used; W-MEM-UNINIT at the library's Add and at its copy says the same",
     _SEEN,
+    condition="SoftmaxGrad in ND sums rows of more than 64 columns of data by whole datablocks, most words of "
+    "which hold old bytes.",
+    archs=(2002,),
 )
-SLAB_MASK_LEFT = Rule(
-    "I-SMG-MASK",
+SLAB_MASK_LEFT = MASK_LEFT.saying(
     "SoftmaxGrad NZ leaves the vector mask at the data of the last slab, {got} of {wanted} lanes",
     "call reset_mask before an instruction that takes the mask as it is",
     _SEEN,
@@ -63,12 +77,16 @@ NO_BLOCKS = Rule(
     "SoftmaxGradFront has no basic-block sequence on {got}; the ordinary one runs",
     "nothing to do",
     "asc-devkit, SoftmaxGrad for 3510",
+    condition="SoftmaxGradFront is called with basic block on an architecture that has no sequence of its own for it.",
+    archs=(3510,),
 )
 PADDING_KEPT = Rule(
     "I-SMG-PADKEPT",
     "SoftmaxGrad writes only the {got} elements of dst that are data, of {wanted}; the others keep what they hold",
     "do not rely on the padded elements of dst",
     _SEEN,
+    condition="SoftmaxGrad is called with padded rows or columns, which this architecture leaves as they are.",
+    archs=(3510,),
 )
 NZ_SLABS = Rule(
     "W-SMG-NZSLABS",
@@ -76,6 +94,8 @@ NZ_SLABS = Rule(
     "are summed",
     "pad the last axis to the next slab only, or zero the padded columns",
     _SEEN,
+    condition="SoftmaxGrad with NZ format has padded columns outside the last slab of 16.",
+    archs=(3510,),
 )
 NZ_TEMP = Rule(
     "E-SMG-NZTEMP",
@@ -83,18 +103,24 @@ NZ_TEMP = Rule(
     "{past} B are written behind it",
     "give the temp that many bytes; GetSoftMaxGradMinTmpSize asks for half of it with is_front",
     _SEEN,
+    condition="SoftmaxGrad with NZ format has a temp of less than two floats a row.",
+    archs=(3510,),
 )
 COUNTERS = Rule(
     "E-SMG-COUNTER",
     "SoftmaxGrad NZ of {got}: m, k and 16 * m must not exceed {wanted}, the library counts in 16 bits",
     "use smaller tiles",
     "asc-devkit, SoftmaxGrad for 3510",
+    condition="In SoftmaxGrad with NZ format the rows, the columns or 16 times the rows do not fit into 16 bits.",
+    archs=(3510,),
 )
 ROW_COUNT = Rule(
     "E-SMG-ROWS",
     "SoftmaxGrad counts the rows of a tile in eight bits: of {got} rows {wanted} are summed",
     "give temp for tiles of at most 255 rows",
     "asc-devkit, SoftmaxGrad for 3002",
+    condition="A tile of SoftmaxGrad has 256 rows or more, of more than 64 columns of data.",
+    archs=(3002,),
 )
 COUNTER_END = 1 << 16
 """First number that a 16-bit counter does not hold."""

@@ -8,9 +8,12 @@ Source: asc-devkit docs, InitBuffer page; general constraints, table 2 (alignmen
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 
+from ascendsim.checks import static
 from ascendsim.device import Device
 from ascendsim.errors import Finding, InputError, Rule, Severity
+from ascendsim.isa.rules import ALIGN_UB
 from ascendsim.op_host.softmax_outcome import SoftMaxTiling
+from ascendsim.op_kernel import softmax_grad_checks
 from ascendsim.plan.apis import Call, call_of
 from ascendsim.plan.formulas import Plan, Temp, Unit
 from ascendsim.plan.model import PLACES, Limit, Place
@@ -24,16 +27,14 @@ _TILING_SOURCE = "asc-devkit 9.1.0, softmax tiling (host)"
 _UB_SOURCE = "asc-devkit docs, architecture pages; platform GetCoreMemSize"
 _SMALLER = "use a smaller tile, fewer buffers, or a smaller or shared temp"
 _ROOM = "{operand} ends at {got} B, {over} B beyond the {wanted} B "
-CAP_UB_HW = Rule("E-CAP-UB-HW", _ROOM + "of UB that exist", _SMALLER, _UB_SOURCE)
-CAP_UB = Rule("E-CAP-UB", _ROOM + "of UB that Ascend C sees", _SMALLER, _UB_SOURCE)
-CAP_UB_SAFE = Rule(
-    "W-CAP-UB-SAFE",
+CAP_UB_HW = static.CAP_UB_HW.saying(_ROOM + "of UB that exist", _SMALLER, _UB_SOURCE)
+CAP_UB = static.CAP_UB.saying(_ROOM + "of UB that Ascend C sees", _SMALLER, _UB_SOURCE)
+CAP_UB_SAFE = static.CAP_UB_SAFE.saying(
     "{operand} ends at {got} B, {over} B beyond the {wanted} B that are left when some APIs take their 8 KiB",
     "keep below the safe limit, or avoid those APIs (Select, DropOut, LayerNorm, ...)",
     _UB_SOURCE,
 )
-CAP_TEMP = Rule(
-    "E-CAP-UB",
+CAP_TEMP = static.CAP_UB.saying(
     "{operand}: {left} B are left of the {wanted} B of UB that Ascend C sees, {api} needs at least {got} B of temp"
     " ({most} B for full speed)",
     _SMALLER,
@@ -45,18 +46,18 @@ CAP_PLACE = {
         f"{{operand}} ends at {{got}} B of {place}, {{over}} B beyond the {{wanted}} B it has",
         "use a smaller tile or fewer slots",
         "platform files",
+        condition=f"What a plan puts into {place} ends beyond the bytes it has.",
+        archs=() if place not in ("BT", "FB") else (2201, 3510, 3002),
     )
     for place in PLACES
     if place != "UB"
 }
-ROW = Rule(
-    "E-ALIGN-UB",
+ROW = ALIGN_UB.saying(
     "{operand}: a row of {width} elements is {got} B, not a multiple of {wanted} B; the next legal width is {next}",
     "make the rows in UB wider; the valid columns may stay fewer",
     "asc-devkit docs, DataCopy and DataCopyPad pages",
 )
-TMP_SMALL = Rule(
-    "E-TMP-SMALL",
+TMP_SMALL = softmax_grad_checks.TMP_SMALL.saying(
     "temp {operand} has {got} B, {api} needs at least {wanted} B",
     'give it more, or write bytes = "fit"',
     "asc-devkit docs, temp-size pages of the API",
@@ -66,12 +67,11 @@ TMP_TILING = Rule(
     "{operand}: with {got} B of temp the tiling has no row in a tile (split_m 0), so nothing is computed",
     "give the call fewer columns, or another temp",
     _TILING_SOURCE,
+    condition="With the temp of a plan the tiling of an API has no row in a tile, or the size or tiling "
+    "function refuses it.",
 )
-TMP_REFUSED = Rule(
-    "E-TMP-TILING",
-    "{operand}: with {got} B of temp: {problem}",
-    "choose another temp size or tile",
-    _TILING_SOURCE,
+TMP_REFUSED = TMP_TILING.saying(
+    "{operand}: with {got} B of temp: {problem}", "choose another temp size or tile", _TILING_SOURCE
 )
 
 

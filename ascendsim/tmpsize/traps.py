@@ -25,24 +25,29 @@ LEFT = Rule(
     "{got} B left in the Ascend C visible UB, the API needs at least {wanted} B ({most} B for full speed)",
     "claim less beside it",
     "asc-devkit, kernel_pop_stack_buffer; platform_ascendc GetCoreMemSize(UB)",
+    condition="The claims beside a softmax API leave less of the UB that Ascend C sees than the minimum of its "
+    "temp, and the framework is to give the temp.",
 )
 BELOW_MIN = Rule(
     "E-TMP-MIN",
     "{operand} temp has {got} B, the minimum is {wanted} B",
     "pass at least the minimum",
     _HOST,
+    condition="A temp passed to a softmax API of `tmpsize` is smaller than the minimum of its size function.",
 )
 MIN_ABOVE_MAX = Rule(
     "W-TMP-MINMAX",
     "the minimum {got} B is above the maximum {wanted} B",
     "reserve the minimum, and do not assert min <= max",
     _HOST,
+    condition="The minimum of a size function is larger than its maximum.",
 )
 BELOW_ROW = Rule(
     "W-TMP-BELOWROW",
     "{operand} {got} B is below one row ({wanted} B): the tiling has split_m 0",
     "pass at least one row",
     _HOST,
+    condition="A temp size is smaller than one row of the tiling needs.",
 )
 HALVED = Rule(
     "W-TMP-HALVED",
@@ -50,12 +55,14 @@ HALVED = Rule(
     "tiling has split_m 0",
     "pass temp for at most 8 rows",
     _HOST,
+    condition="A temp size holds more than eight rows, and halving them below 16384 elements leaves none.",
 )
 DIVIDES_BY_ZERO = Rule(
     "W-TMP-DIVZERO",
     "{operand} {got} B: LogSoftMaxTilingFunc divides by zero, because no row is left of its tile",
     "pass temp for 1 to 8 rows",
     "asc-devkit 9.1.0, logsoftmax tiling (host)",
+    condition="The tiling function of LogSoftMax divides by zero with a temp size.",
 )
 ODD_TILE = Rule(
     "W-TMP-ODDTILE",
@@ -63,31 +70,45 @@ ODD_TILE = Rule(
     "{m}: {tail} rows are left over",
     "pass temp for at most 8 rows, which are not halved",
     _HOST,
+    condition="Halving below 16384 elements ends at tiles whose rows are no multiple of 8 and leave rows over, "
+    "though the rows of the shape are a multiple of 8.",
 )
 STALE = Rule(
     "W-TMP-STALE",
     "with split_m 0 CANN does not write {got}: a struct that was used before keeps the old value",
     "use a fresh struct for each call of the tiling function, or test splitM before rangeM",
     _HOST,
+    condition="The tiling has split_m 0 and leaves fields of its struct unwritten.",
 )
-LOGGED = Rule("W-TMP-LOGGED", "{operand} {got} B: {said}", "choose another size", _HOST)
+LOGGED = Rule(
+    "W-TMP-LOGGED",
+    "{operand} {got} B: {said}",
+    "choose another size",
+    _HOST,
+    condition="The tiling function logs an error with a temp size for which no other rule of this list speaks.",
+)
 OVER_UB = Rule(
     "W-TMP-OVERUB",
     "the maximum {got} B is larger than UB ({wanted} B): it cannot be allocated",
     "take what is left of UB, or tile the rows",
     "asc-devkit docs, tiling pages: the maximum may be larger than what is left of UB",
+    condition="The maximum of a size function is larger than the part's UB.",
 )
 NEVER_FITS = Rule(
     "W-TMP-NEVERFITS",
     "the minimum {got} B is larger than UB ({wanted} B): the API cannot work on this shape",
     "tile the rows, or use shorter ones",
     _HOST,
+    condition="The minimum of a size function is larger than the part's UB.",
 )
 NZ_FRONT = Rule(
     "W-TMP-NZFRONT",
     "the minimum {got} B counts one float a row of NZ front results, the kernel works on two: it touches {wanted} B",
     "give the temp what the kernel touches",
     _KERNEL,
+    condition="The minimum for SoftmaxGrad front results in NZ counts fewer floats than the kernel of this "
+    "architecture works on.",
+    archs=(3510, 5102),
 )
 NZ_RETILE = Rule(
     "W-TMP-NZRETILE",
@@ -95,18 +116,24 @@ NZ_RETILE = Rule(
     "gives it no row",
     "pass at least one row by the kernel's count, or the tensor's own shape in the struct",
     "asc-devkit 9.1.0, softmax_tiling_func (kernel)",
+    condition="The minimum for SoftmaxGrad front results of floats in NZ is smaller than one row as the kernel "
+    "counts when it tiles again.",
+    archs=(2201, 2002),
 )
 UNUSED = Rule(
     "I-TMP-UNUSED",
     "SoftmaxGrad in ND on this architecture works in registers: no byte of temp is touched, whatever its size",
     "pass the minimum, which the checks ask for; one row where a tail tile uses the same struct",
     _KERNEL,
+    condition="The temp size of a SoftmaxGrad in ND is asked for on an architecture whose kernel touches no temp.",
+    archs=(3510, 3003, 3113, 5102),
 )
 WRAPPED = Rule(
     "W-TMP-WRAPPED",
     "CANN's 32-bit arithmetic overflows here: these are the numbers it returns, and they are useless",
     "tile the rows",
     _HOST,
+    condition="A size function or tiling function exceeds 32 bits for the shape.",
 )
 
 _RETILE_BYTES = 8 * FLOAT.bytes

@@ -625,6 +625,15 @@ def test_a_broken_rule_is_found_with_its_words_and_the_boundary_is_not(c):
         assert again == []
 
 
+@pytest.mark.parametrize("c", CASES, ids=[f"{c.rule.code}: {c.messages[0]}" for c in CASES])
+def test_a_check_finds_only_what_it_declares(c):
+    for template in record(c.broken, c.device, 1, GM, ()).program.templates:
+        for row in template.rows:
+            for check in row.op.checks:
+                found = {(f.code, f.source, f.level) for f in check(row, template.tensors, c.device, "")}
+                assert found <= {(rule.code, rule.source, rule.level) for rule in check.rules}
+
+
 @pytest.mark.parametrize(
     "module",
     [
