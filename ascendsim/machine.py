@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ascendsim.analysis import double_sets
 from ascendsim.arrays import load_array
-from ascendsim.checks import check_program
+from ascendsim.checks import check_program, idle_cores
 from ascendsim.checks.static import UNDEFINED
 from ascendsim.cost import links_of, template_schedule
 from ascendsim.device import Device
@@ -64,12 +64,6 @@ BLOCKS = Rule(
     "block_dim {got} is more than the {wanted} AIVs of the device: it runs as several rounds, which is not simulated",
     "set block_dim to at most that many",
     "asc-devkit docs, precision guide",
-)
-TILE_IDLE = Rule(
-    "W-TILE-IDLE",
-    "{got} of {wanted} AIVs have no rows to work on",
-    "lower block_dim, or split the work finer",
-    "asc-devkit docs, performance guide",
 )
 
 
@@ -280,9 +274,8 @@ def _record_and_check(ready: _Prepared, progress: Progress) -> tuple[Program, tu
     recording = record(ready.kernel, device, block_dim, ready.gm, (ready.argument,), stage(progress, "record"))
     findings += recording.findings
     findings += check_program(recording.program, device)
-    idle = block_dim - len(np.unique(recording.program.calls["core"]))
-    if idle and recording.complete:
-        findings.append(TILE_IDLE.finding("block_dim", got=idle, wanted=block_dim))
+    if recording.complete:
+        findings += idle_cores(recording.program)
     return recording.program, tuple(findings), recording.complete
 
 

@@ -31,7 +31,7 @@ LAYERS = {
     },
     "cost": {"device", "engine", "errors", "isa", "program", "terms"},
     "analysis": {"engine", "isa", "memory", "program", "terms"},
-    "checks": {"analysis", "checks", "device", "errors", "isa", "memory", "program", "terms"},
+    "checks": {"analysis", "checks", "cost", "device", "engine", "errors", "isa", "memory", "program", "terms"},
     "window": {"engine", "errors", "program"},
     "result": {"analysis", "device", "engine", "errors", "program", "sample", "terms"},
     "words": {"analysis", "engine", "record", "result", "terms"},
