@@ -3,9 +3,9 @@
 All executed copies of a program are arrays of one length; a template is looked at once, its calls all together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,19 +168,27 @@ def traffic_advice(program: Program, device: Device) -> Iterator[Finding]:
     traffic = traffic_of(program)
     if traffic.site.size == 0:
         return
+    peak_bytes = cache(partial(peak_ub_bytes, program))
     for site, copies in traffic.of_sites():
         where = f"{site[1]} ({program.lines[site[0]]})"
         for tensor in np.unique(copies.tensor).tolist():
             part = copies.at(np.flatnonzero(copies.tensor == tensor))
             fill: dict[str, object] = {"tensor": program.gm[tensor].name, "way": site[2]}
-            yield from _small(program, device, where, part, fill)
+            yield from _small(program, device, where, part, fill, peak_bytes)
             yield from _tail(program, device, where, part, fill)
             if site[2] == "from":
                 yield from _same_address(device, where, part, fill)
     yield from _beyond_l2(program, device, traffic)
 
 
-def _small(program: Program, device: Device, where: str, copies: Traffic, fill: dict[str, object]) -> Iterator[Finding]:
+def _small(
+    program: Program,
+    device: Device,
+    where: str,
+    copies: Traffic,
+    fill: dict[str, object],
+    peak_bytes: Callable[[], int],
+) -> Iterator[Finding]:
     """The largest copy of a site is too small, one core has more to copy there, and UB has room for it."""
     full = device.memory.gm_full_rate_bytes
     if full is None or not holds_on(SMALL, device):
@@ -190,7 +198,7 @@ def _small(program: Program, device: Device, where: str, copies: Traffic, fill: 
         return
     if int(copies.per_core(copies.bytes, program.block_dim).max()) < FEWEST_COPIES * full.value:
         return
-    room = device.ub.visible_bytes.value / max(1, peak_ub_bytes(program))
+    room = device.ub.visible_bytes.value / max(1, peak_bytes())
     if room < min(2.0, full.value / size):
         return
     need = ceil_div(full.value, size)
