@@ -112,6 +112,7 @@ class _Use:
     repeats: int
     sides: dict[str, Side]
     names: dict[str, str]
+    queued: frozenset[str]
     cost: VectorCost
 
     @property
@@ -164,7 +165,9 @@ def _uses(program: Program, template: Template, calls: int, device: Device) -> I
             continue
         names = {role: name_of(o, template.tensors) for role, o in operands.items()}
         inside = is_library(program.lines[row.line])
-        yield _Use(row, place_of(program, row), inside, calls, repeats, sides, names, vector_cost(row, device))
+        queued = frozenset(role for role, o in operands.items() if template.tensors[o.tensor].que >= 0)
+        cost = vector_cost(row, device)
+        yield _Use(row, place_of(program, row), inside, calls, repeats, sides, names, queued, cost)
 
 
 @lru_cache(maxsize=4096)
@@ -244,15 +247,18 @@ def _note_pair(use: _Use, a: str, b: str, hit: int, lost: int, groups: int, note
     def words() -> Words:
         fill: dict[str, object] = {"api": use.row.op.api, "a": use.named(a), "b": use.named(b)}
         fill["per"] = f"{cycles / use.repeats:.2f}"
-        move, rest = _best_move(use, a, b, groups)
+        low, high = sorted((a, b), key=lambda role: use.sides[role].first)
+        move, rest = _best_move(use, low, high, groups)
         if move == 0:
-            hint = f"no start of {b} avoids it: choose repeat strides that keep {a} and {b} in different groups"
+            hint = f"no start of {high} avoids it: choose repeat strides that keep {a} and {b} in different groups"
             return Words(_distance(use, a, b), "other repeat strides", hint, fill)
-        at = f"0x{(use.sides[b].first + move) * DATABLOCK_BYTES:x}"
-        hint = f"start {b} ({use.names[b]}) {move * DATABLOCK_BYTES} B further, at {at}"
+        at = f"0x{(use.sides[high].first + move) * DATABLOCK_BYTES:x}"
+        hint = f"start {high} ({use.names[high]}) {move * DATABLOCK_BYTES} B further, at {at}"
+        if high in use.queued:
+            hint += f", by a TBuf of {move * DATABLOCK_BYTES} B in front of it"
         if rest:
             hint += f"; {rest} accesses of a call still meet"
-        return Words(_distance(use, a, b), f"{b} at {at}", hint, fill)
+        return Words(_distance(use, a, b), f"{high} at {at}", hint, fill)
 
     operands, names = f"{a}, {b}", (use.names[a], use.names[b])
     notes.add(RR, use.where, operands, use.calls, words, names, hit=hit, repeats=use.repeats, cycles=cycles)
