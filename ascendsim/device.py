@@ -97,16 +97,24 @@ class Memory(_Model):
     fb_bytes: IntNumber
     l2_bytes: IntNumber
     gm_bytes: IntNumber | None = None
+    gm_full_rate_bytes: IntNumber | None = None
+    """Bytes of one GM transfer from which on it reaches the best bandwidth; None where nobody says."""
 
 
 class UbLimits(_Model):
-    """The three limits a UB plan meets, the framework temp's end, and the banks."""
+    """The three limits a UB plan meets, the framework temp's end, and the banks.
+
+    Bank group of an address: datablock modulo `bank_groups`. Its bank in the group: the address divided by
+    `bank_step_bytes`, modulo `banks_per_group`; None where no document gives the address bits.
+    """
 
     visible_bytes: IntNumber
     safe_bytes: IntNumber
     reserved_offset_bytes: IntNumber
     pop_stack_end_bytes: IntNumber
     bank_groups: IntNumber
+    bank_step_bytes: PositiveNumber | None = None
+    banks_per_group: PositiveNumber | None = None
 
 
 class Sync(_Model):

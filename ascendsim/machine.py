@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ascendsim.analysis import double_sets
 from ascendsim.arrays import load_array
-from ascendsim.checks import check_program
+from ascendsim.checks import check_program, idle_cores
 from ascendsim.checks.hazards import DEADLOCK
 from ascendsim.checks.static import UNDEFINED
 from ascendsim.cost import links_of, template_schedule
@@ -69,13 +69,6 @@ BLOCKS = Rule(
     "set block_dim to at most that many",
     "asc-devkit docs, precision guide",
     condition="The block_dim is larger than the number of AIVs of the part.",
-)
-TILE_IDLE = Rule(
-    "W-TILE-IDLE",
-    "{got} of {wanted} AIVs have no rows to work on",
-    "lower block_dim, or split the work finer",
-    "asc-devkit docs, performance guide",
-    condition="At least one of the cores of block_dim runs no call.",
 )
 
 
@@ -294,9 +287,8 @@ def _record_and_check(ready: _Prepared, progress: Progress) -> tuple[Program, tu
         is_complete=recording.complete,
         with_lifetimes=not has_errors,
     )
-    idle = block_dim - len(np.unique(recording.program.calls["core"]))
-    if idle and recording.complete:
-        findings.append(TILE_IDLE.finding("block_dim", got=idle, wanted=block_dim))
+    if recording.complete:
+        findings += idle_cores(recording.program)
     return recording.program, tuple(findings), recording.complete
 
 

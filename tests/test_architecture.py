@@ -31,7 +31,10 @@ LAYERS = {
     },
     "cost": {"device", "engine", "errors", "isa", "program", "terms"},
     "analysis": {"engine", "isa", "memory", "program", "terms"},
-    "checks": {"analysis", "checks", "context", "device", "dtypes", "errors", "isa", "memory", "program", "terms"},
+    "checks": {
+        *("analysis", "checks", "context", "cost", "device", "dtypes", "engine", "errors", "isa", "memory", "program"),
+        "terms",
+    },
     "catalogue": {
         *("checks", "context", "errors", "isa", "machine", "op_kernel", "plan", "record", "tmpsize", "tpipe"),
     },

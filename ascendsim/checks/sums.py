@@ -1,0 +1,102 @@
+"""What advice adds up before it speaks: one finding for each rule, kernel line and pair of operands."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+
+from ascendsim.device import Device
+from ascendsim.errors import Finding, Rule
+from ascendsim.isa.instruction import Operand, Row, TensorRef
+from ascendsim.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What the text of a finding needs beside its sums."""
+
+    got: object = ""
+    wanted: object = ""
+    hint: str = ""
+    fill: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Noted:
+    """One place where a rule holds: its words, and what is added up over templates and calls."""
+
+    rule: Rule
+    where: str
+    operand: str
+    words: Words
+    sums: dict[str, float]
+    names: tuple[str, ...] = ()
+    """Of a pair of operands that meet: their buffers."""
+    count: int = 0
+
+
+@dataclass(slots=True)
+class Notes:
+    """Places by rule, line and operands; the first that is noted gives the words."""
+
+    places: dict[tuple[str, str, str], Noted] = field(default_factory=dict)
+
+    def add(
+        self,
+        rule: Rule,
+        where: str,
+        operand: str,
+        calls: int,
+        words: Callable[[], Words],
+        names: tuple[str, ...] = (),
+        **sums: float,
+    ) -> None:
+        """Note a place of a template that is used `calls` times; `sums` are those of one use."""
+        key = (rule.code, where, operand)
+        noted = self.places.get(key)
+        if noted is None:
+            noted = self.places[key] = Noted(rule, where, operand, words(), dict.fromkeys(sums, 0.0), names)
+        noted.count += calls
+        for name, value in sums.items():
+            noted.sums[name] += value * calls
+
+    def findings(self) -> Iterator[Finding]:
+        """A finding of each place, its sums as whole numbers in the text."""
+        for n in self.places.values():
+            w, sums = n.words, {name: round(value) for name, value in n.sums.items()}
+            fill = w.fill | sums | {"count": n.count}
+            found = n.rule.finding(n.where, operand=n.operand, got=w.got, wanted=w.wanted, hint=w.hint, fill=fill)
+            yield replace(found, count=n.count)
+
+
+def holds_on(rule: Rule, device: Device) -> bool:
+    """Whether a rule is known to hold on a device's architecture."""
+    return not rule.archs or device.npu_arch in rule.archs
+
+
+def place_of(program: Program, row: Row) -> str:
+    """Instruction and kernel line of a row."""
+    return f"{row.op.api} ({program.lines[row.line]})"
+
+
+def address_of(operand: Operand, tensors: tuple[TensorRef, ...]) -> int:
+    """UB address of an operand."""
+    return tensors[operand.tensor].address_bytes + operand.offset_bytes
+
+
+def name_of(operand: Operand, tensors: tuple[TensorRef, ...]) -> str:
+    """Name of an operand's tensor, without the number of a queue's buffer."""
+    return tensors[operand.tensor].name.partition("[")[0]
+
+
+@lru_cache(maxsize=4096)
+def is_library(line: str) -> bool:
+    """Whether a kernel line lies inside a library call, which its caller cannot rewrite: by the file's name."""
+    return line.rpartition(":")[0] in _library_files()
+
+
+@lru_cache(maxsize=1)
+def _library_files() -> frozenset[str]:
+    """Files of the high-level APIs. The operator's own kernel is a kernel like a user's."""
+    folder = Path(__file__).parent.parent / "op_kernel"
+    return frozenset(p.name for p in folder.glob("*.py") if not p.name.endswith("_operator.py"))
