@@ -155,6 +155,25 @@ class ExpectSpec(_Model):
     values: dict[str, ValueSpec] = Field(default_factory=dict)
 
 
+class SuppressSpec(_Model):
+    """A finding that is accepted, and why."""
+
+    code: str = Field(pattern=r"^[EWI]-[A-Z0-9]+(-[A-Z0-9]+)*$")
+    reason: str
+    line: int | str | None = None
+    """Its kernel line: 31, or "kernel.py:31"."""
+    where: str | None = None
+    """Text that its place holds."""
+    operand: str | None = None
+
+    @field_validator("reason")
+    @classmethod
+    def _not_empty(cls, reason: str) -> str:
+        if not reason.strip():
+            raise ValueError("is empty; say why the finding is accepted")
+        return reason
+
+
 class Scenario(_Model):
     """One scenario, resolved."""
 
@@ -171,8 +190,17 @@ class Scenario(_Model):
     tensors: dict[str, TensorSpec]
     machine: MachineSpec = MachineSpec()
     expect: ExpectSpec = ExpectSpec()
+    suppress: list[SuppressSpec] = Field(default_factory=list)
+    """Findings that are accepted."""
     folder: Path = Field(default=Path(), exclude=True)
     """Where relative file names start; not part of the resolved file."""
+
+    @field_validator("suppress", mode="before")
+    @classmethod
+    def _one_table_each(cls, value: object) -> object:
+        if isinstance(value, dict):
+            raise ValueError("write [[suppress]] in double brackets, once for each finding")  # noqa: TRY004 - for pydantic
+        return value
 
     @field_validator("name")
     @classmethod
@@ -202,7 +230,10 @@ class Scenario(_Model):
 
     def resolved(self) -> dict[str, Any]:
         """Return the scenario as plain values that can be written and read again."""
-        return self.model_dump(by_alias=True, exclude_none=True, mode="json")
+        plain = self.model_dump(by_alias=True, exclude_none=True, mode="json")
+        if not self.suppress:
+            del plain["suppress"]
+        return plain
 
 
 def shipped(kind: Literal["scenarios", "tilings"], name: str) -> Path | None:
@@ -402,7 +433,7 @@ def _model_keys(model: type[BaseModel], path: str, names: Mapping[str, Iterable[
         here = f"{path}{field.alias or name}"
         below = _model_in(field.annotation)
         free_names = get_origin(field.annotation) is dict
-        if below is not None:
+        if below is not None and get_origin(field.annotation) is not list:
             for table in [f"{here}.{free}" for free in names.get(here, ())] if free_names else [here]:
                 yield from _model_keys(below, f"{table}.", names)
         elif not free_names and not field.exclude:
@@ -430,6 +461,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "platform": PlatformSpec,
     "tensors": TensorSpec,
     "queues": QueueSpec,
+    "suppress": SuppressSpec,
 }
 
 

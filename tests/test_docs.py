@@ -21,6 +21,7 @@ from ascendsim.scenario import (
     QueueSpec,
     Range,
     Scenario,
+    SuppressSpec,
     TensorSpec,
     ValueSpec,
 )
@@ -209,6 +210,7 @@ def test_the_scenario_page_names_every_key():
         Range,
         ValueSpec,
         ExpectSpec,
+        SuppressSpec,
         SoftmaxGradTiling,
     )
     keys = {field.alias or name for model in models for name, field in model.model_fields.items()} - {"folder"}
