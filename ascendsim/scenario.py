@@ -21,6 +21,8 @@ from ascendsim.errors import DeviceError, InputError
 from ascendsim.operators import OPERATORS, Operator, find_operator
 
 SCHEMA = 1
+TILING_KEYS = frozenset({"schema", "operator", "description", "tiling", "queues", "check"})
+"""What a tiling file may hold; [check] says what `ascendsim check` judges it for, which no scenario needs."""
 SEEDS = 2**32
 """Seeds of MT19937 are below this."""
 HOST_BYTES = 2**47
@@ -253,7 +255,15 @@ def load_scenario(path: str | Path, changes: Mapping[str, Any] | None = None) ->
         InputError: names file, key, what is wrong and what would be right.
     """
     file = _find(path)
-    raw = _read(file)
+    return scenario_from(_read(file), file, changes)
+
+
+def scenario_from(raw: dict[str, Any], file: Path, changes: Mapping[str, Any] | None = None) -> Scenario:
+    """Return the scenario that a table describes, as if it stood in a file; `raw` is changed.
+
+    Raises:
+        InputError: names file, key, what is wrong and what would be right.
+    """
     _check_schema(raw, file)
     raw.setdefault("name", file.stem)
     _inline_tiling(raw, file)
@@ -338,9 +348,9 @@ def _inline_tiling(raw: dict[str, Any], file: Path) -> None:
         raise InputError(f"{file}: tiling = {name!r}: no such file beside the scenario, and no shipped tiling")
     tiling = _read(found)
     _check_schema(tiling, found)
-    unknown = set(tiling) - {"schema", "operator", "description", "tiling", "queues"}
+    unknown = set(tiling) - TILING_KEYS
     if unknown:
-        raise InputError(f"{found}: unknown key {min(unknown)}; a tiling has operator, tiling and queues")
+        raise InputError(f"{found}: unknown key {min(unknown)}; a tiling has operator, tiling, queues and check")
     if tiling.get("operator") != raw.get("operator"):
         got, want = tiling.get("operator"), raw.get("operator")
         raise InputError(f"{file}: tiling {found.name} is for operator {got!r}, the scenario runs {want!r}")

@@ -95,6 +95,7 @@ LAYERS = {
     "cli": {
         *(
             "__init__",
+            "check_target",
             "device",
             "errors",
             "machine",
@@ -104,9 +105,18 @@ LAYERS = {
             "runfolder",
             "scenario",
         ),
-        *("plan", "plot", "show", "show_tmp", "tmpfolder", "tmpsize", "window", "words"),
+        *("plan", "plot", "sarif", "show", "show_findings", "show_tmp", "tmpfolder", "tmpsize", "window", "words"),
     },
     "pytest_plugin": {"machine", "result"},
+    "places": {"errors"},
+    "rule_codes": {"errors"},
+    "check_kernel": {"errors", "scenario"},
+    "check_tiling": {"device", "dtypes", "errors", "machine", "op_host", "operators", "plan", "scenario", "terms"},
+    "check_target": {
+        *("check_kernel", "check_tiling", "errors", "machine", "places", "plan", "rule_codes", "scenario"),
+    },
+    "show_findings": {"check_target", "errors", "places"},
+    "sarif": {"__init__", "check_target", "errors", "places", "rule_codes", "runfolder"},
     "devices": set(),
     "__init__": {
         "api",
