@@ -142,7 +142,7 @@ def test_commands_of_the_readme_run(tmp_path):
 
 
 def _expected_code(line):
-    return 1 if "tile_m=9" in line else 3 if "out/one" in line and "run" in line else 0
+    return 1 if "ascendsim check" in line else 3 if "out/one" in line and "run" in line else 0
 
 
 def test_tmpsize_of_the_readme_is_what_is_printed():
