@@ -38,6 +38,7 @@ def kernel_scenario(
     found = _function(file, function.removeprefix(":"))
     given = dict(_tensor(text) for text in tensors)
     names = _names(found)
+    _check_signature(found, given, file)
     _check_tensors(f"{file}:{found.name}", names, given, file)
     raw: dict[str, Any] = {
         "schema": SCHEMA,
@@ -99,6 +100,17 @@ def _names(function: ast.FunctionDef) -> list[str] | None:
     """Names of the tensors a kernel takes, between the core's handle and the tiling; None for *tensors."""
     names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
     return None if function.args.vararg else names[1:-1]
+
+
+def _check_signature(function: ast.FunctionDef, given: Mapping[str, Any], file: Path) -> None:
+    """The last parameter takes the tiling: without one the last tensor would be taken for it."""
+    names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+    if function.args.vararg is None and (len(names) < 2 or names[-1] in given):
+        called = f"{function.name}(asc, tensors, t)"
+        raise InputError(
+            f"{file}:{function.lineno}: {function.name}({', '.join(names)}) is called as {called}: give it a last "
+            "parameter for the tiling, used or not"
+        )
 
 
 def _tensor(text: str) -> tuple[str, dict[str, Any]]:

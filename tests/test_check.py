@@ -292,6 +292,11 @@ def test_a_wrong_target_is_told_what_where_and_how(target, asked, text):
         ),
         ("k.py", "def a(asc, t): ...\ndef b(asc, t): ...\n", "k.py: name the kernel's function, FILE.py:FUNCTION; "),
         ("k.py", "def (:\n", "k.py: not Python: invalid syntax"),
+        (
+            "k.py",
+            "\n\ndef main(asc):\n    pass\n",
+            "k.py:3: main(asc) is called as main(asc, tensors, t): give it a last parameter for the tiling",
+        ),
     ],
 )  # fmt: skip
 def test_a_file_of_the_wrong_kind_is_told_what_where_and_how(tmp_path, name, content, text):
