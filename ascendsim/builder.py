@@ -100,6 +100,7 @@ class ProgramBuilder:
         self._slot_tensor = array("i")
         self._slot_base_bytes = array("q")
         self.lines: dict[str, int] = {}
+        self.sources: dict[tuple[str, str], None] = {}
         self.steps: dict[str, int] = {"": 0}
         self.ques: dict[str, QueInfo] = {}
         self.findings: dict[tuple[str, str, str], Finding] = {}
@@ -118,6 +119,10 @@ class ProgramBuilder:
     def line(self, text: str) -> int:
         """Return the number of a source line."""
         return self.lines.setdefault(text, len(self.lines))
+
+    def source(self, text: str, file: str) -> None:
+        """Remember which file a source line stands in. Not part of the program, which no path on a disk changes."""
+        self.sources[text, file] = None
 
     def step(self, path: str) -> int:
         """Return the number of a marked step."""

@@ -145,35 +145,73 @@ def run(
 
 @app.command()
 def check(
-    scenario: Annotated[
+    target: Annotated[
         str | None,
-        typer.Argument(help="Scenario file, or the name of a shipped one.", metavar="SCENARIO", show_default=False),
+        typer.Argument(
+            help="Scenario, plan or tiling, a file or the name of a shipped one; or a kernel, FILE.py[:FUNCTION].",
+            metavar="TARGET",
+            show_default=False,
+        ),
     ] = None,
     changes: Changes = None,
+    tensors: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tensor",
+            help="Kernel: a GM tensor, repeatable, such as x=64x128:half or z=8192:float:output.",
+            metavar="NAME=SHAPE:DTYPE[:ROLE]",
+        ),
+    ] = None,
+    shape: Annotated[str | None, typer.Option(help="Tiling: shape of the data in GM, such as 960,960.")] = None,
+    element: Annotated[str | None, typer.Option("--dtype", help="Tiling: half or float.")] = None,
+    soc: Annotated[str | None, typer.Option("--soc", help="Part, such as Ascend910B1; else the file's.")] = None,
+    block_dim: Annotated[
+        int | None, typer.Option("--block-dim", min=1, help="Cores that run it; else the file's, or all.")
+    ] = None,
+    select: Annotated[
+        str | None, typer.Option(help="Only these codes or beginnings of codes, such as E-CAP,W-.", metavar="CODES")
+    ] = None,
+    ignore: Annotated[str | None, typer.Option(help="All but these codes.", metavar="CODES")] = None,
+    sarif_file: Annotated[
+        str | None, typer.Option("--sarif", help="Write SARIF 2.1.0; - prints it and nothing else.", metavar="FILE")
+    ] = None,
     list_rules: Annotated[bool, typer.Option("--list", help="List all rules: code, severity, architectures.")] = False,
     code: Annotated[
         str | None, typer.Option("--explain", help="Explain a rule, such as E-ALIGN-UB.", metavar="CODE")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print what the rules find, without simulating; or list the rules, or explain one."""
+    """Print what the rules find in a scenario, plan, tiling or kernel, without simulating; or list the rules.
+
+    Exit code 1 if there are errors that the scenario does not suppress, 2 if the target cannot be used.
+    """
     if list_rules or code is not None:
         _show_rules(code, as_json)
         return
-    if scenario is None:
-        raise InputError("check: name a scenario, or use --list or --explain CODE")
-    from ascendsim.machine import check as check_scenario
-    from ascendsim.report import finding_text
+    if target is None:
+        raise InputError("check: name a scenario, plan, tiling or kernel, or use --list or --explain CODE")
+    from ascendsim import show_findings
+    from ascendsim.check_target import Asked, judge
+    from ascendsim.sarif import sarif_text, write_sarif
 
+    if as_json and sarif_file == "-":
+        raise InputError("--json and --sarif -: both print one object and nothing else; name a file for SARIF")
+    axes = None if shape is None else parse_shape(shape)
+    asked = Asked(parse_changes(changes), tuple(tensors or ()), block_dim, soc, axes, element)
     with _rejection_as_json(as_json):
-        findings = check_scenario(scenario, set=parse_changes(changes))
-    if as_json:
-        _print_json({"findings": [f.to_dict() for f in findings]})
+        judged = judge(target, asked).chosen(select, ignore)
+    if sarif_file not in (None, "-"):
+        write_sarif(judged, Path(str(sarif_file)))
+    if sarif_file == "-":
+        sys.stdout.write(sarif_text(judged))
+    elif as_json:
+        _print_json(show_findings.to_json(judged))
     else:
-        for finding in findings:
-            out.print(finding_text(finding), soft_wrap=True)
-        out.print("no findings" if not findings else f"{len(findings)} finding{'s' * (len(findings) > 1)}")
-    if any(f.severity is Severity.ERROR for f in findings):
+        for block in show_findings.page(judged):
+            out.print(block, soft_wrap=True)
+        if sarif_file is not None:
+            out.print(f"wrote {sarif_file}", soft_wrap=True)
+    if any(f.severity is Severity.ERROR for f in judged.findings):
         raise typer.Exit(Exit.FINDINGS)
 
 

@@ -60,6 +60,18 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Suppressed:
+    """A finding that the scenario accepts, and why."""
+
+    finding: Finding
+    reason: str
+
+    def to_dict(self) -> dict[str, str | int]:
+        """Return a plain dict for JSON: the finding's, and the reason."""
+        return {**self.finding.to_dict(), "suppressed": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """A rule that findings refer to. Declared once, next to what it checks.
 

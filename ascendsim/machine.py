@@ -9,16 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.analysis import double_sets
+from ascendsim.analysis import double_sets, peak_ub_bytes
 from ascendsim.arrays import load_array
-from ascendsim.checks import check_program, idle_cores
+from ascendsim.checks import advise, advise_timeline, check_program, idle_cores
+from ascendsim.checks.advice import NODB
+from ascendsim.checks.advice import RULES as ADVICE
 from ascendsim.checks.hazards import DEADLOCK
 from ascendsim.checks.static import UNDEFINED
+from ascendsim.checks.suppress import Suppression, set_apart, unused
+from ascendsim.context import ALIGN_OFFSET, INDEX_RANGE, OOB_PLACED, UNINIT
 from ascendsim.cost import links_of, template_schedule
 from ascendsim.device import Device
 from ascendsim.engine import both, compiled, reference
 from ascendsim.engine.base import Engine, Keep, L2Info, ScheduleInput, Timeline, check_engine_name
-from ascendsim.errors import Finding, InputError, Rejected, Rule, Severity
+from ascendsim.errors import Finding, InputError, Rejected, Rule, Severity, Suppressed
 from ascendsim.execute import dtype_array, execute
 from ascendsim.expect import judge
 from ascendsim.fills import make_fill
@@ -72,6 +76,14 @@ BLOCKS = Rule(
 )
 
 
+_OF_VALUES = tuple(rule.code for rule in (NUM_NAN, OUT_UNWRITTEN, UNINIT, INDEX_RANGE, ALIGN_OFFSET, OOB_PLACED))
+"""Codes that may come from computing all values."""
+_OF_RUN = (*_OF_VALUES, DOUBLE_SET.code, NODB.code)
+"""Codes that may come from a run, not from a check."""
+_OF_CHECK = tuple(rule.code for rule in ADVICE)
+"""Codes that may come from a check, not from a run."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     """A scenario made ready: what to record, and the data."""
@@ -117,29 +129,34 @@ def run(
     ready = _prepare(loaded, with_data=how.values != "none")
     engine_name = how.engine if engine is None else engine
     check_engine_name(engine_name, tuple(ENGINES))
-    program, findings, complete = _record_and_check(ready, progress)
-    stop_on_errors(findings, despite_findings and complete)
+    checked = _record_and_check(ready, progress)
+    program, findings, accepts = checked.program, checked.findings, suppressions_of(loaded)
+    stop_on_errors(_that_may_stop(findings, accepts, checked.complete), despite_findings and checked.complete)
     values = _compute(ready, program, progress)
-    findings += values.findings
-    stop_on_errors(values.findings, despite_findings)
+    known = {(f.code, f.where, f.operand) for f in findings}
+    findings += tuple(f for f in values.findings if (f.code, f.where, f.operand) not in known)
+    stop_on_errors(_that_may_stop(values.findings, accepts), despite_findings)
     keep = rows_to_keep(program, windows)
     timeline = schedule(program, ready.device, engine_name, how.l2, progress, keep)
-    findings += _of_timeline(program, timeline)
+    findings += _of_timeline(program, timeline, ready.device)
     findings += tuple(f for name in values.outputs for f in _of_output(name, values))
+    kept, suppressed = set_apart(findings, accepts)
+    kept += unused(accepts, findings, _OF_CHECK if how.values == "all" else (*_OF_CHECK, *_OF_VALUES))
     result = RunResult(
         name=loaded.name,
         device=ready.device,
         program=program,
         timeline=timeline,
         outputs=values.outputs,
-        findings=in_order(findings),
+        findings=in_order(kept),
         scenario=loaded.resolved(),
         folder=loaded.folder,
         engine=engine_name,
         windows=tuple((first, last) for first, last in windows if first < timeline.makespan_cycles),
         values=how.values,
         sample=values.sample,
-        despite_findings=despite_findings and any(f.severity is Severity.ERROR for f in findings),
+        despite_findings=despite_findings and any(f.severity is Severity.ERROR for f in kept),
+        suppressed=suppressed,
     )
     return judge(result, loaded, ready.inputs, values.computed)
 
@@ -199,9 +216,53 @@ def check(
     *,
     set: Mapping[str, Any] | None = None,  # noqa: A002 - the public name, as --set
 ) -> tuple[Finding, ...]:
-    """Record a scenario and return what the rules find, without computing values or time."""
-    _, findings, _ = _record_and_check(_prepare(_loaded(scenario, set), with_data=False), silent)
-    return in_order(findings)
+    """Record a scenario and return what the rules find and it does not suppress, without computing values or time."""
+    return examine(_loaded(scenario, set)).findings
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What a check gives.
+
+    Attributes:
+        findings: those that count, errors first.
+        suppressed: those that the scenario accepts.
+        sources: the files that each kernel line, "file.py:31", was seen in.
+        block_dim: cores that run the kernel.
+        argument: what the host side has made of the tiling.
+        ub_bytes: the highest byte of UB in use, plus one.
+    """
+
+    findings: tuple[Finding, ...]
+    suppressed: tuple[Suppressed, ...]
+    sources: Mapping[str, tuple[str, ...]]
+    block_dim: int
+    argument: object
+    ub_bytes: int
+
+
+def examine(scenario: Scenario) -> Examined:
+    """Record a scenario and judge it by the rules, without computing values or time."""
+    ready = _prepare(scenario, with_data=False)
+    checked = _record_and_check(ready, silent)
+    found = checked.findings
+    if checked.complete and not any(f.severity is Severity.ERROR for f in found):
+        found += tuple(advise(checked.program, ready.device))
+    accepts = suppressions_of(scenario)
+    kept, suppressed = set_apart(in_order(found), accepts)
+    if checked.complete:
+        kept += unused(accepts, found, _OF_RUN)
+    return Examined(
+        in_order(kept), suppressed, checked.sources, ready.block_dim, ready.argument, peak_ub_bytes(checked.program)
+    )
+
+
+def suppressions_of(scenario: Scenario) -> tuple[Suppression, ...]:
+    """What the scenario accepts."""
+    return tuple(
+        Suppression(s.code, s.reason, "" if s.line is None else str(s.line), s.where or "", s.operand or "")
+        for s in scenario.suppress
+    )
 
 
 def buffers_of(scenario: Scenario) -> tuple[QueInfo, ...]:
@@ -210,10 +271,10 @@ def buffers_of(scenario: Scenario) -> tuple[QueInfo, ...]:
     Raises:
         Rejected: findings of severity E that end the recording.
     """
-    program, findings, complete = _record_and_check(_prepare(scenario, with_data=False), silent)
-    if not complete:
-        raise Rejected(findings)
-    return tuple(sorted((q for q in program.ques if q.num), key=lambda q: q.address_bytes))
+    checked = _record_and_check(_prepare(scenario, with_data=False), silent)
+    if not checked.complete:
+        raise Rejected(checked.findings)
+    return tuple(sorted((q for q in checked.program.ques if q.num), key=lambda q: q.address_bytes))
 
 
 def _loaded(scenario: str | Path | Scenario, changes: Mapping[str, Any] | None) -> Scenario:
@@ -270,7 +331,17 @@ def _gm_bytes(tensor: GlobalTensor, inputs: Mapping[str, Array]) -> Bytes:
     return Bytes.of(inputs[tensor.name]) if tensor.name in inputs else Bytes(tensor.tensor_bytes)
 
 
-def _record_and_check(ready: _Prepared, progress: Progress) -> tuple[Program, tuple[Finding, ...], bool]:
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A recorded program with what the static rules find; `complete` and `sources` as in a Recording."""
+
+    program: Program
+    findings: tuple[Finding, ...]
+    complete: bool
+    sources: Mapping[str, tuple[str, ...]]
+
+
+def _record_and_check(ready: _Prepared, progress: Progress) -> _Checked:
     device, block_dim = ready.device, ready.block_dim
     findings = [f for n, a in ready.inputs.items() for f in non_finite(f"input {n}", a)]
     if block_dim > device.aiv:
@@ -289,17 +360,18 @@ def _record_and_check(ready: _Prepared, progress: Progress) -> tuple[Program, tu
     )
     if recording.complete:
         findings += idle_cores(recording.program)
-    return recording.program, tuple(findings), recording.complete
+    return _Checked(recording.program, tuple(findings), recording.complete, recording.sources)
 
 
-def _of_timeline(program: Program, timeline: Timeline) -> tuple[Finding, ...]:
-    """What only the timeline shows: flags that are set twice."""
-    return tuple(
+def _of_timeline(program: Program, timeline: Timeline, device: Device) -> tuple[Finding, ...]:
+    """What only the timeline shows: flags that are set twice, single buffers that hold up the critical pipe."""
+    twice = (
         DOUBLE_SET.finding(
             d.line, operand=d.event, got=d.count, wanted=0, fill={"id": d.event_id, "que": d.que or "none"}
         )
         for d in double_sets(program, timeline)
     )
+    return (*twice, *advise_timeline(program, timeline, device))
 
 
 def _of_output(name: str, values: _Values) -> tuple[Finding, ...]:
@@ -332,11 +404,23 @@ def stop_on_errors(findings: tuple[Finding, ...], despite_findings: bool) -> Non
     A deadlock is left to the run itself, which ends in it and tells more.
     """
     errors = [f for f in findings if f.severity is Severity.ERROR and f.code != DEADLOCK.code]
-    if not errors:
-        return
-    undefined = [f for f in errors if f.code in UNDEFINED or f.code.startswith(("E-QUE", "E-BUF", "E-SYNC-EXHAUST"))]
-    if not despite_findings or undefined:
+    if errors and (not despite_findings or any(map(_is_undefined, errors))):
         raise Rejected(in_order(findings))
+
+
+def _is_undefined(finding: Finding) -> bool:
+    """Whether executing has no meaning after this."""
+    is_undefined = finding.code in UNDEFINED or finding.code.startswith(("E-QUE", "E-BUF", "E-SYNC-EXHAUST"))
+    return is_undefined and finding.severity is Severity.ERROR
+
+
+def _that_may_stop(
+    findings: tuple[Finding, ...], accepts: Sequence[Suppression], complete: bool = True
+) -> tuple[Finding, ...]:
+    """The findings that a run looks at: no reason gives a meaning to what has none, or a rest to half a recording."""
+    kept, suppressed = set_apart(findings, accepts)
+    is_hard = [s.finding for s in suppressed if _is_undefined(s.finding) or not complete]
+    return (*kept, *is_hard)
 
 
 def in_order(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,8 @@ class Operator:
     """(device, shapes of the tensors, validated [tiling], buffers of each queue) -> what the kernel takes last."""
     reference: Callable[[Mapping[str, Array], Any], dict[str, Reference]]
     """(inputs, validated [tiling]) -> reference of each output."""
+    shapes: Callable[[tuple[int, ...], DType, Mapping[str, Any]], dict[str, tuple[int, ...]]]
+    """(shape of its data, dtype, [tiling]) -> shape of each tensor."""
 
 
 def _softmax_grad_host(
@@ -110,6 +113,13 @@ def _softmax_grad_reference(inputs: Mapping[str, Array], tiling: SoftmaxGradTili
     return {"dst": Reference(values, bound)}
 
 
+def _softmax_grad_shapes(
+    shape: tuple[int, ...], element: DType, tiling: Mapping[str, Any]
+) -> dict[str, tuple[int, ...]]:
+    rows = (prod(shape[:-1]), element.per_datablock)
+    return {"grad": shape, "src": shape, "dst": rows if tiling.get("is_front") is True else shape}
+
+
 OPERATORS = {
     "softmax_grad": Operator(
         name="softmax_grad",
@@ -120,6 +130,7 @@ OPERATORS = {
         kernel=softmax_grad_operator,
         host=_softmax_grad_host,
         reference=_softmax_grad_reference,
+        shapes=_softmax_grad_shapes,
     )
 }
 

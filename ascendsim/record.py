@@ -386,7 +386,14 @@ class AiCore(
         frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the documented way to the caller's line
         while frame is not None and _is_machinery(frame):
             frame = frame.f_back
-        return _line_of(frame)
+        return self._noted_line(frame)
+
+    def _noted_line(self, frame: FrameType | None) -> str:
+        """A frame's line as text; the builder remembers its file."""
+        text = _line_of(frame)
+        if frame is not None:
+            self._builder.source(text, frame.f_code.co_filename)
+        return text
 
     def _blame(self) -> str:
         """The kernel line to show with a finding: the user's own, and behind it the library kernel's."""
@@ -394,7 +401,7 @@ class AiCore(
         frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
         while frame is not None and frame.f_globals.get("__name__", "").startswith("ascendsim."):
             frame = None if frame.f_code is _run_user_code.__code__ else frame.f_back
-        user = _line_of(frame)
+        user = self._noted_line(frame)
         return inner if frame is None or self._line_text or user == inner else f"{user}, in {inner}"
 
     def fail(self, message: str) -> Exception:
@@ -664,11 +671,17 @@ class Kernel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A program and what was found while recording it; `complete` is False when recording had to stop."""
+    """A program and what was found while recording it.
+
+    Attributes:
+        complete: False when recording had to stop.
+        sources: the files that each kernel line, "file.py:31", was seen in.
+    """
 
     program: Program
     findings: tuple[Finding, ...]
     complete: bool
+    sources: Mapping[str, tuple[str, ...]]
 
 
 def record(
@@ -704,7 +717,10 @@ def record(
                 progress(core + 1, block_dim)
     except Rejected:
         complete = False
-    return Recording(builder.build(), tuple(builder.findings.values()), complete)
+    sources: dict[str, tuple[str, ...]] = {}
+    for text, file in builder.sources:
+        sources[text] = (*sources.get(text, ()), file)
+    return Recording(builder.build(), tuple(builder.findings.values()), complete, sources)
 
 
 def _own_instructions(kernel: Kernel) -> dict[str, Form[Any]]:

@@ -119,6 +119,9 @@ def terminal(result: RunResult) -> RenderableType:
         if rows:
             parts.append(_table(title, columns, rows))
     parts += [finding_text(f) for f in result.findings]
+    parts += [
+        Text.assemble("suppressed: ", finding_text(s.finding), f" (reason: {s.reason})") for s in result.suppressed
+    ]
     return Group(*parts)
 
 
@@ -159,6 +162,9 @@ def markdown(result: RunResult) -> str:
     lines += [f"- {cause_sentence(result, c)}" for c in result.top_causes] or ["- Nothing was waited for."]
     lines += ["", "## Findings", ""]
     lines += [f"- {f}" for f in result.findings] or ["- None."]
+    if result.suppressed:
+        lines += ["", "## Suppressed findings", ""]
+        lines += [f"- {s.finding} Reason: {s.reason}" for s in result.suppressed]
     lines += ["", "## Pictures", "", "![timeline](timeline.png)", "", "![UB over time](memory.png)", ""]
     lines += ["## What this rests on", "", *_choices(result), ""]
     return "\n".join(lines)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ascendsim import analysis
 from ascendsim.device import Device
 from ascendsim.engine.base import Timeline
-from ascendsim.errors import Finding, Severity
+from ascendsim.errors import Finding, Severity, Suppressed
 from ascendsim.program import Program
 from ascendsim.sample import Sample
 from ascendsim.terms import Pipe
@@ -48,6 +48,7 @@ class RunResult:
         windows: stretches of time that were asked for, (first, last) cycles.
         values: "all", "sample" or "none": which values were computed.
         sample: which tiles, if only some; what else is in the outputs is 0xFF.
+        suppressed: findings that the scenario accepts, with its reasons; not among `findings`.
     """
 
     name: str
@@ -65,6 +66,7 @@ class RunResult:
     windows: tuple[tuple[int, int], ...] = ()
     values: str = "all"
     sample: Sample | None = None
+    suppressed: tuple[Suppressed, ...] = ()
 
     def __repr__(self) -> str:
         """One line; the parts are arrays and programs of any length."""

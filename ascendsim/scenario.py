@@ -21,6 +21,8 @@ from ascendsim.errors import DeviceError, InputError
 from ascendsim.operators import OPERATORS, Operator, find_operator
 
 SCHEMA = 1
+TILING_KEYS = frozenset({"schema", "operator", "description", "tiling", "queues", "check"})
+"""What a tiling file may hold; [check] says what `ascendsim check` judges it for, which no scenario needs."""
 SEEDS = 2**32
 """Seeds of MT19937 are below this."""
 HOST_BYTES = 2**47
@@ -158,6 +160,25 @@ class ExpectSpec(_Model):
     values: dict[str, ValueSpec] = Field(default_factory=dict)
 
 
+class SuppressSpec(_Model):
+    """A finding that is accepted, and why."""
+
+    code: str = Field(pattern=r"^[EWI]-[A-Z0-9]+(-[A-Z0-9]+)*$")
+    reason: str
+    line: int | str | None = None
+    """Its kernel line: 31, or "kernel.py:31"."""
+    where: str | None = None
+    """Text that its place holds."""
+    operand: str | None = None
+
+    @field_validator("reason")
+    @classmethod
+    def _not_empty(cls, reason: str) -> str:
+        if not reason.strip():
+            raise ValueError("is empty; say why the finding is accepted")
+        return reason
+
+
 class Scenario(_Model):
     """One scenario, resolved."""
 
@@ -174,8 +195,17 @@ class Scenario(_Model):
     tensors: dict[str, TensorSpec]
     machine: MachineSpec = MachineSpec()
     expect: ExpectSpec = ExpectSpec()
+    suppress: list[SuppressSpec] = Field(default_factory=list)
+    """Findings that are accepted."""
     folder: Path = Field(default=Path(), exclude=True)
     """Where relative file names start; not part of the resolved file."""
+
+    @field_validator("suppress", mode="before")
+    @classmethod
+    def _one_table_each(cls, value: object) -> object:
+        if isinstance(value, dict):
+            raise ValueError("write [[suppress]] in double brackets, once for each finding")  # noqa: TRY004 - for pydantic
+        return value
 
     @field_validator("name")
     @classmethod
@@ -205,7 +235,10 @@ class Scenario(_Model):
 
     def resolved(self) -> dict[str, Any]:
         """Return the scenario as plain values that can be written and read again."""
-        return self.model_dump(by_alias=True, exclude_none=True, mode="json")
+        plain = self.model_dump(by_alias=True, exclude_none=True, mode="json")
+        if not self.suppress:
+            del plain["suppress"]
+        return plain
 
 
 def shipped(kind: Literal["scenarios", "tilings"], name: str) -> Path | None:
@@ -225,7 +258,15 @@ def load_scenario(path: str | Path, changes: Mapping[str, Any] | None = None) ->
         InputError: names file, key, what is wrong and what would be right.
     """
     file = _find(path)
-    raw = _read(file)
+    return scenario_from(_read(file), file, changes)
+
+
+def scenario_from(raw: dict[str, Any], file: Path, changes: Mapping[str, Any] | None = None) -> Scenario:
+    """Return the scenario that a table describes, as if it stood in a file; `raw` is changed.
+
+    Raises:
+        InputError: names file, key, what is wrong and what would be right.
+    """
     _check_schema(raw, file)
     raw.setdefault("name", file.stem)
     _inline_tiling(raw, file)
@@ -310,9 +351,9 @@ def _inline_tiling(raw: dict[str, Any], file: Path) -> None:
         raise InputError(f"{file}: tiling = {name!r}: no such file beside the scenario, and no shipped tiling")
     tiling = _read(found)
     _check_schema(tiling, found)
-    unknown = set(tiling) - {"schema", "operator", "description", "tiling", "queues"}
+    unknown = set(tiling) - TILING_KEYS
     if unknown:
-        raise InputError(f"{found}: unknown key {min(unknown)}; a tiling has operator, tiling and queues")
+        raise InputError(f"{found}: unknown key {min(unknown)}; a tiling has operator, tiling, queues and check")
     if tiling.get("operator") != raw.get("operator"):
         got, want = tiling.get("operator"), raw.get("operator")
         raise InputError(f"{file}: tiling {found.name} is for operator {got!r}, the scenario runs {want!r}")
@@ -405,7 +446,7 @@ def _model_keys(model: type[BaseModel], path: str, names: Mapping[str, Iterable[
         here = f"{path}{field.alias or name}"
         below = _model_in(field.annotation)
         free_names = get_origin(field.annotation) is dict
-        if below is not None:
+        if below is not None and get_origin(field.annotation) is not list:
             for table in [f"{here}.{free}" for free in names.get(here, ())] if free_names else [here]:
                 yield from _model_keys(below, f"{table}.", names)
         elif not free_names and not field.exclude:
@@ -433,6 +474,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "platform": PlatformSpec,
     "tensors": TensorSpec,
     "queues": QueueSpec,
+    "suppress": SuppressSpec,
 }
 
 

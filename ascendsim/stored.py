@@ -11,7 +11,7 @@ import numpy as np
 from ascendsim import __version__
 from ascendsim.device import Device
 from ascendsim.engine.base import TIMELINE_COLUMNS, Skip, Timeline, Totals
-from ascendsim.errors import Finding
+from ascendsim.errors import Finding, Suppressed
 from ascendsim.program import from_arrays, to_arrays
 from ascendsim.result import Expectation, RunResult
 from ascendsim.sample import Sample, Tile
@@ -30,7 +30,7 @@ def arrays_of(result: RunResult) -> Arrays:
 
 def record_of(result: RunResult, scenario: Mapping[str, Any]) -> dict[str, Any]:
     """Return the rest of a run, with a scenario whose file names are right where the record will stand."""
-    return {
+    record = {
         "schema": SCHEMA,
         "ascendsim": __version__,
         "summary": result.summary(),
@@ -43,13 +43,13 @@ def record_of(result: RunResult, scenario: Mapping[str, Any]) -> dict[str, Any]:
         "scenario": scenario,
         "device": json.loads(result.device.model_dump_json(by_alias=True)),
     }
+    return record | ({"suppressed": [s.to_dict() for s in result.suppressed]} if result.suppressed else {})
 
 
 def result_of(
     record: Mapping[str, Any], arrays: Mapping[str, Any], outputs: Mapping[str, Any], place: Path
 ) -> RunResult:
     """Undo `arrays_of` and `record_of`; `place` is where the scenario's file names start."""
-    findings = [{k: v for k, v in f.items() if k != "severity"} for f in record["findings"]]
     program = from_arrays({k: v for k, v in arrays.items() if not k.startswith(("timeline", "totals."))})
     return RunResult(
         name=record["summary"]["name"],
@@ -57,7 +57,7 @@ def result_of(
         program=program,
         timeline=_timeline_of(arrays),
         outputs=dict(outputs),
-        findings=tuple(Finding(**f) for f in findings),
+        findings=tuple(_finding_of(f) for f in record["findings"]),
         scenario=record["scenario"],
         log=tuple(json.loads(arrays["log"].tobytes())) if "log" in arrays else (),
         despite_findings=record["summary"]["despite_findings"],
@@ -67,7 +67,13 @@ def result_of(
         windows=tuple((first, last) for first, last in record["windows"]),
         values=record["values"],
         sample=_sample_of(record["sample"]),
+        suppressed=tuple(Suppressed(_finding_of(f), f["suppressed"]) for f in record.get("suppressed", ())),
     )
+
+
+def _finding_of(record: Mapping[str, Any]) -> Finding:
+    """Undo `Finding.to_dict`."""
+    return Finding(**{k: v for k, v in record.items() if k not in ("severity", "suppressed")})
 
 
 def _sample_of(record: Mapping[str, Any] | None) -> Sample | None:

@@ -372,7 +372,10 @@ def test_explain_an_unknown_code(code, text):
 
 
 def test_check_wants_something_to_do():
-    assert _run(code=2).stderr == "error: check: name a scenario, or use --list or --explain CODE\n"
+    assert (
+        _run(code=2).stderr
+        == "error: check: name a scenario, plan, tiling or kernel, or use --list or --explain CODE\n"
+    )
 
 
 def test_severities_are_the_gravest_first():

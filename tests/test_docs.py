@@ -21,6 +21,7 @@ from ascendsim.scenario import (
     QueueSpec,
     Range,
     Scenario,
+    SuppressSpec,
     TensorSpec,
     ValueSpec,
 )
@@ -141,7 +142,7 @@ def test_commands_of_the_readme_run(tmp_path):
 
 
 def _expected_code(line):
-    return 1 if "tile_m=9" in line else 3 if "out/one" in line and "run" in line else 0
+    return 1 if "ascendsim check" in line else 3 if "out/one" in line and "run" in line else 0
 
 
 def test_tmpsize_of_the_readme_is_what_is_printed():
@@ -209,6 +210,7 @@ def test_the_scenario_page_names_every_key():
         Range,
         ValueSpec,
         ExpectSpec,
+        SuppressSpec,
         SoftmaxGradTiling,
     )
     keys = {field.alias or name for model in models for name, field in model.model_fields.items()} - {"folder"}

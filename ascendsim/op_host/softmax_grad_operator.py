@@ -12,7 +12,7 @@ from ascendsim.op_host.softmax import (
     get_soft_max_grad_min_tmp_size,
     soft_max_grad_tiling_func,
 )
-from ascendsim.terms import DATABLOCK_BYTES, align_up
+from ascendsim.terms import DATABLOCK_BYTES, align_up, ceil_div
 
 TmpBytes = int | Literal["max", "min", "framework"]
 
@@ -54,6 +54,25 @@ def rows_of_core(m: int, block_num: int, block_idx: int) -> tuple[int, int]:
     share, extra = divmod(m, block_num)
     first = block_idx * share + min(block_idx, extra)
     return first, share + (block_idx < extra)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What some cores have to do: each `rows`, in tiles of tile_m and a smaller last one of `tail_m` (0 for none)."""
+
+    cores: int
+    rows: int
+    tiles: int
+    tail_m: int
+
+
+def shares(m: int, tile_m: int, block_num: int) -> tuple[Share, ...]:
+    """Return how the rows are dealt out, the larger shares first; cores without a row are a share, too."""
+    found: dict[int, int] = {}
+    for block_idx in range(block_num):
+        _, rows = rows_of_core(m, block_num, block_idx)
+        found[rows] = found.get(rows, 0) + 1
+    return tuple(Share(cores, rows, ceil_div(rows, tile_m), rows % tile_m) for rows, cores in found.items())
 
 
 def operator_tiling(

@@ -64,7 +64,7 @@ def check_export(answer: TmpSize, choice: TmpChoice) -> SoftMaxTiling:
 
 
 def tiling_toml(answer: TmpSize, choice: TmpChoice) -> str | None:
-    """Return [tiling] and [queues] of the softmax_grad operator, as `tilings/` holds them.
+    """Return [tiling] and [queues] of the softmax_grad operator, as `tilings/` holds them, and [check]: for what.
 
     None where no operator is here: other APIs, NZ, basic block, and dst on src.
     """
@@ -86,6 +86,12 @@ def tiling_toml(answer: TmpSize, choice: TmpChoice) -> str | None:
             "",
             "[queues]",
             *(f"{queue}.num = 1" for queue in ("in_grad", "in_p", "out")),
+            "",
+            "[check]",
+            *([] if answer.device is None else [f'device = "{answer.device.name}"']),
+            "block_dim = 1",
+            f"shape = {list(call.shape)}",
+            f'dtype = "{call.element}"',
             "",
         ]
     )

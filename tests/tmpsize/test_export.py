@@ -56,6 +56,7 @@ def test_the_toml():
         'description = "SoftmaxGrad 64x128 float, temp 16384 B, split_m 16"\n'
         "\n[tiling]\ntile_m = 64\ntmp_bytes = 16384\nis_front = false\n"
         "\n[queues]\nin_grad.num = 1\nin_p.num = 1\nout.num = 1\n"
+        '\n[check]\ndevice = "Ascend910B1"\nblock_dim = 1\nshape = [64, 128]\ndtype = "float"\n'
     )
 
 
