@@ -222,7 +222,7 @@ REDUCE_RULES = (
     rules.dtypes((HALF, FLOAT), "dst", "src0"),
     rules.same_dtype,
     rules.aligned("src0"),
-    rules.repeat_range,
+    *rules.UNDER_MASK,
     rules.strides(65535, 65535),
     rules.in_bounds,
 )
@@ -260,7 +260,7 @@ def sum_of(  # noqa: D417 - the others are those of `declare`
         family=family,
         execute=shape.execute,
         touch=shape.touch,
-        checks=(*REDUCE_RULES[:3], rules.reduce_dst_aligned(dst_elements), *REDUCE_RULES[3:]),
+        checks=(rules.sums_floats, *REDUCE_RULES[:3], rules.reduce_dst_aligned(dst_elements), *REDUCE_RULES[3:]),
         uses_mask=True,
     )
 

@@ -6,6 +6,7 @@ from ascendsim.device import Device
 from ascendsim.dtypes import HALF, INT16, UINT16
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa import rules
+from ascendsim.isa.compare import counter_ignored
 from ascendsim.isa.forms import Call, Form, declare
 from ascendsim.isa.instruction import Context, Row, Step, TensorRef
 from ascendsim.memory import Lanes, LocalTensor
@@ -79,6 +80,7 @@ class SquareTransposeInstructions:
                 rules.same_dtype,
                 rules.aligned("dst", "src0"),
                 _same_or_apart,
+                counter_ignored,
                 rules.in_bounds,
             ),
             uses_mask=False,

@@ -1,6 +1,6 @@
 """Run one kernel on the library and on the oracle of reductions, comparisons, selections and gathers."""
 
-from lane_harness import DEVICE, Both, as_memory, same_memory
+from lane_harness import DEVICE, Both, as_memory, same_memory, without_advice
 from select_oracle import SelectOracle
 
 from ascendsim.checks import check_program
@@ -14,7 +14,7 @@ def run_both(kernel, ground, saturate=False):
     oracle = SelectOracle(as_memory(ground.ub), [], saturate)
     recording = record(kernel, DEVICE, 1, (), ())
     assert recording.complete
-    static = (*recording.findings, *check_program(recording.program, DEVICE))
+    static = without_advice((*recording.findings, *check_program(recording.program, DEVICE)))
     mode = HalfOverflow.SATURATE if saturate else HalfOverflow.INF_NAN
     done = execute(recording.program, DEVICE, (), overflow=mode, ub=ground.ub, log_core=0)
     kernel(oracle)
