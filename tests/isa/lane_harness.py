@@ -19,6 +19,9 @@ UB_BYTES = 65536
 ADVICE = ("W-ALIGN-GM", "W-NUM-RECIP", "W-NUM-HALFREDUCE", "W-OOB-MASKED")
 """What costs time or precision on hardware, or might: values are right all the same."""
 
+OVERLAPS = ("E-OVERLAP", "E-OVERLAP-WIDEN", "E-COUNTER-COPY", "W-MASK-MODE")
+"""Random kernels overlap on purpose, and leave counter mode on: what the model does then is held to the oracle, too."""
+
 
 def without_advice(findings):
     """Findings about what a kernel computes."""
@@ -90,10 +93,10 @@ def as_memory(memory):
 
 
 def compare(kernel, ground, saturate=False, clean=True):
-    """Run both and hold every byte to the oracle; with `clean`, no static rule may object."""
+    """Run both and hold every byte to the oracle; with `clean`, no static rule may object but those of overlap."""
     both = run_both(kernel, ground, saturate)
     if clean:
-        assert both.static == ()
+        assert [f for f in both.static if f.code not in OVERLAPS] == []
     same_memory("UB", both.ub, both.oracle.ub)
     for i, memory in enumerate(both.gm):
         same_memory(f"GM {i}", memory, both.oracle.gm[i])
