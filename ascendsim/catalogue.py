@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from ascendsim import context, machine, record, tpipe
-from ascendsim.checks import advice, banks, barriers, hazards, lifetimes, merging, static, traffic
+from ascendsim.checks import advice, banks, barriers, hazards, lifetimes, merging, static, suppress, traffic
 from ascendsim.errors import Rule, Severity
 from ascendsim.isa import (
     compare,
@@ -22,6 +22,7 @@ from ascendsim.isa import (
     gather,
     gather_mask,
     micro,
+    overlap,
     rules,
     select,
     sync,
@@ -37,9 +38,22 @@ from ascendsim.plan import layout
 from ascendsim.tmpsize import traps
 
 MODULES: tuple[ModuleType, ...] = (
-    *(rules, compare, convert, gather, gather_mask, micro, select, sync, tensor_extreme, tensor_reduce, transpose),
+    *(
+        rules,
+        overlap,
+        compare,
+        convert,
+        gather,
+        gather_mask,
+        micro,
+        select,
+        sync,
+        tensor_extreme,
+        tensor_reduce,
+        transpose,
+    ),
     *(transpose_square, tpipe, record, context, static, hazards, lifetimes, machine),
-    *(advice, banks, traffic, merging, barriers),
+    *(advice, banks, traffic, merging, barriers, suppress),
     *(softmax_grad_checks, softmax_grad_surprises, layout, traps),
 )
 """Every module that declares a rule, whether in a name of its own or in a dict."""

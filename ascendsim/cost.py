@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from ascendsim.device import Device, TransferCost, VectorCost, VectorFunctionCost
 from ascendsim.engine.base import SCHEDULE_COLUMNS, UNITS_PER_BYTE, Kind, LinkInfo, TemplateSchedule
 from ascendsim.errors import DeviceError
-from ascendsim.isa.forms import lanes_of
 from ascendsim.isa.instruction import Body, MicroKind, Reason, Row, TensorRef
-from ascendsim.isa.lanes import active_lanes, ends_partial, repeats_of
+from ascendsim.isa.lanes import active_lanes, ends_partial, lanes_of, repeats_of
 from ascendsim.isa.move import burst_geometry
 from ascendsim.program import Template
 from ascendsim.terms import DATABLOCK_BYTES, DATABLOCKS_PER_REPEAT, Buffer, MaskMode, ceil_div

@@ -56,6 +56,14 @@ class Capability(_Model):
     status: Status
 
 
+class TypeList(_Model):
+    """Element types by name; a source and a destination of different types are written "half->float"."""
+
+    value: tuple[str, ...]
+    source: str = Field(min_length=1)
+    status: Status
+
+
 class OverflowChoice(_Model):
     """What half results beyond the largest finite value become."""
 
@@ -99,6 +107,8 @@ class Memory(_Model):
     gm_bytes: IntNumber | None = None
     gm_full_rate_bytes: IntNumber | None = None
     """Bytes of one GM transfer from which on it reaches the best bandwidth; None where nobody says."""
+    gm_alignment_bytes: PositiveNumber | None = None
+    """Boundary on which GM accesses reach full bandwidth; None where none is published."""
 
 
 class UbLimits(_Model):
@@ -244,6 +254,8 @@ class Device(_Model):
     ub: UbLimits
     sync: Sync
     capabilities: dict[str, Capability]
+    types: dict[str, TypeList] = {}
+    """Of instructions that take fewer element types here than their declaration names, by AscendC name: those."""
     arithmetic: Arithmetic
     scalar: Scalar
     vector: dict[str, dict[str, VectorCost]]

@@ -6,7 +6,7 @@ they are numbers. A buffer of a queue goes FREE, OCCUPIED (AllocTensor), ENQUEUE
 that gets this buffer again waits for it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol
 
@@ -82,6 +82,17 @@ BUF_OFFSET = Rule(
     "ask for less, or initialise it larger",
     "asc-devkit docs, TBuf page",
     condition="TBuf.Get asks for more bytes than InitBuffer gave the buffer.",
+)
+BUF_VIEW = BUF_OFFSET.saying(
+    "TBuf {operand}: a view from byte {got} on is no multiple of {wanted} B past the buffer's start",
+    hint="start views on whole datablocks",
+)
+BUF_POSITION = Rule(
+    "E-BUF-POSITION",
+    "{op}: tensor {tensor} belongs to {got}, not to queue {operand} on {wanted}",
+    "give a tensor back to the queue that it came from; copy it to pass it on",
+    "asc-tools, npu-check ErrorBuffer1",
+    condition="A queue is given a tensor that another queue, a TBuf or an explicit address has made.",
 )
 MOST_BUFFERS = 64
 """Buffers of one queue (asc-devkit docs, InitBuffer page)."""
@@ -227,6 +238,16 @@ class TBuf(_Buffers):
             self.asc.report(BUF_OFFSET, operand=self.name, got=got, wanted=self.buffer_bytes)
         return self._tensor(0, element)
 
+    def get_with_offset(self, element: DType | str, count: int, offset_bytes: int) -> LocalTensor:
+        """Return the view of `count` elements that starts `offset_bytes` into the buffer (GetWithOffset)."""
+        self._need_init()
+        end = offset_bytes + count * dtype(element).bytes
+        if offset_bytes % DATABLOCK_BYTES or offset_bytes < 0:
+            self.asc.report(BUF_VIEW, operand=self.name, got=offset_bytes, wanted=DATABLOCK_BYTES)
+        elif end > self.buffer_bytes:
+            self.asc.report(BUF_OFFSET, operand=self.name, got=end, wanted=self.buffer_bytes)
+        return replace(self._tensor(0, element), offset_bytes=offset_bytes)
+
 
 @dataclass(eq=False)
 class TQue(_Buffers):
@@ -330,7 +351,10 @@ class TQue(_Buffers):
     def _slot_of(self, tensor: LocalTensor, op: str, allowed: tuple[State, ...]) -> int:
         self.asc.settle()
         if tensor.que != self.index:
-            raise self.asc.fail(f"{op}: tensor {tensor.name} does not belong to queue {self.name}")
+            owner = next((q.name for q in self.asc.ques if q.index == tensor.que), "no queue")
+            raise self.asc.reject(
+                BUF_POSITION, operand=self.name, got=owner, wanted=self.position.value, op=op, tensor=tensor.name
+            )
         slot = (tensor.address_bytes - self.address_bytes) // self.buffer_bytes
         if self._states[slot] not in allowed:
             wanted = " or ".join(s.value for s in allowed)

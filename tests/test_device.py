@@ -39,7 +39,9 @@ def test_the_parts_of_arch_2002(name, cores, mhz):
     assert (ub.pop_stack_end_bytes.value, ub.reserved_offset_bytes.value) == (262144, 253952)
     assert (part.memory.l1_bytes.value, part.memory.l2_bytes.value) == (1048576, 16777216)
     assert (part.memory.l0c_bytes.value, part.memory.bt_bytes.value, part.memory.fb_bytes.value) == (262144, 0, 0)
-    assert {c for c in part.capabilities if part.has(c)} == {"order_index_value", "add_deq_relu"}
+    assert {c for c in part.capabilities if part.has(c)} == {
+        "order_index_value", "add_deq_relu", "data_copy_ub_to_ub", "select_uses_reserved",
+    }  # fmt: skip
 
 
 def test_an_uncalibrated_device_says_so():

@@ -11,7 +11,7 @@ know; W-CUBE-UTIL waits for the matrix path.
 from collections.abc import Iterator
 
 from ascendsim.analysis import causes, peak_ub_bytes
-from ascendsim.checks import banks, barriers, merging, traffic
+from ascendsim.checks import banks, barriers, merging, static, traffic
 from ascendsim.device import Device
 from ascendsim.engine.base import Timeline, Wait
 from ascendsim.errors import Finding, Rule
@@ -25,9 +25,9 @@ NODB = Rule(
     "num = 2",
     "asc-devkit docs, performance guide",
     condition="MTE2 or MTE3 is the busiest pipe, and waiting for the only buffer of a queue on its side takes "
-    "over 5 % of the time",
+    "over 5 % of the time.",
 )
-RULES: tuple[Rule, ...] = (*banks.RULES, *traffic.RULES, *merging.RULES, *barriers.RULES, NODB)
+RULES: tuple[Rule, ...] = (static.GM_UNALIGNED, *banks.RULES, *traffic.RULES, *merging.RULES, *barriers.RULES, NODB)
 """Every rule of this package's advice."""
 
 WAIT_SHARE = 0.05
@@ -37,6 +37,7 @@ _SIDE = {Pipe.MTE2: "VECIN", Pipe.MTE3: "VECOUT"}
 
 def advise(program: Program, device: Device) -> Iterator[Finding]:
     """Advice that follows from the program alone."""
+    yield from static.gm_alignment(program, device)
     yield from banks.bank_advice(program, device)
     yield from traffic.traffic_advice(program, device)
     yield from merging.vector_advice(program, device)

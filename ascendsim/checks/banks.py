@@ -19,9 +19,8 @@ from ascendsim.checks.sums import Notes, Words, address_of, holds_on, is_library
 from ascendsim.cost import vector_cost
 from ascendsim.device import Device, VectorCost
 from ascendsim.errors import Finding, Rule
-from ascendsim.isa.forms import lanes_of
 from ascendsim.isa.instruction import Row
-from ascendsim.isa.lanes import active_lanes, repeats_of
+from ascendsim.isa.lanes import active_lanes, lanes_of, repeats_of
 from ascendsim.program import Program, Template
 from ascendsim.terms import DATABLOCK_BYTES, Buffer, MaskMode, Pipe
 
@@ -31,7 +30,7 @@ RR = Rule(
     "cycles over all cores",
     "start one operand 256 B further, modulo 512 B",
     "asc-devkit, bank_conflict_ub example and UB bank conflict page 2201",
-    condition="Two sources of a vector instruction read from one bank group in the same repeat",
+    condition="Two sources of a vector instruction read from one bank group in the same repeat.",
     archs=(2201,),
 )
 RR_ONE = RR.saying(
@@ -45,7 +44,7 @@ RW = Rule(
     "over all cores by the measured 0.77 a repeat, which the simulated cycles do not contain",
     "let dst and source differ by a multiple of 512 B, or lie in different banks",
     "asc-devkit, bank_conflict_ub example (Add, dst one datablock behind src0)",
-    condition="In a repeat of a one-cycle vector instruction dst hits banks of a source, but not the same in order",
+    condition="In a repeat of a one-cycle vector instruction dst hits banks of a source, but not the same in order.",
     archs=(2201,),
 )
 WW = Rule(
@@ -54,7 +53,7 @@ WW = Rule(
     "repeat lost, {cycles} cycles over all cores",
     "make the block stride odd, such as one datablock more between blocks",
     "asc-devkit, UB bank conflict page 2201 and bank_conflict_nd2nz example",
-    condition="A vector instruction writes several datablocks of a repeat into one bank group",
+    condition="A vector instruction writes several datablocks of a repeat into one bank group.",
     archs=(2201,),
 )
 ALL_3510 = Rule(
@@ -63,7 +62,7 @@ ALL_3510 = Rule(
     "sources in one bank and dst in the other of the group",
     "let both sources start alike modulo 512 B and dst 256 B further; an instruction in place gains nothing here",
     "asc-devkit, bank_conflict_3510 example",
-    condition="dst of an instruction with two sources hits a bank that one of them reads in the same repeat",
+    condition="dst of an instruction with two sources hits a bank that one of them reads in the same repeat.",
     archs=(3510,),
 )
 RULES = (RR, RW, WW, ALL_3510)

@@ -24,7 +24,7 @@ BARRIER_ALL = Rule(
     "one flag pair",
     "asc-devkit docs, performance guide",
     condition="Of all that stands before and behind a barrier of all pipes, up to the barriers next to it, only one "
-    "pipe's results or buffers are used by one other pipe (or by itself)",
+    "pipe's results or buffers are used by one other pipe (or by itself).",
 )
 RULES = (BARRIER_ALL,)
 

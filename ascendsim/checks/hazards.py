@@ -29,21 +29,21 @@ _FLAGS = "asc-devkit docs, SetFlag/WaitFlag page"
 RACE_RAW = Rule(
     "E-RACE-RAW",
     "{api} on {pipe} may read {bytes} of {tensor} before {other} on {other_pipe} has written them",
-    "",
+    "set a flag behind the write and wait for it before the read",
     _RACES,
     condition="A pipe reads bytes that another pipe wrote, and no chain of flags orders the read after the write.",
 )
 RACE_WAR = Rule(
     "E-RACE-WAR",
     "{api} on {pipe} may overwrite {bytes} of {tensor} that {other} on {other_pipe} still reads",
-    "",
+    "set a flag behind the read and wait for it before the write",
     _RACES,
     condition="A pipe writes bytes that another pipe reads earlier, and no chain of flags orders the write after it.",
 )
 RACE_WAW = Rule(
     "E-RACE-WAW",
     "{api} on {pipe} and {other} on {other_pipe} write {bytes} of {tensor} in no order",
-    "",
+    "set a flag behind the first write and wait for it before the second",
     _RACES,
     condition="Two pipes write the same bytes, and no chain of flags orders them.",
 )
@@ -57,17 +57,17 @@ RACE_GM = Rule(
 HAZARD_V = Rule(
     "E-HAZARD-V",
     "{api} {verb} {bytes} of {tensor} that {other} has not finished writing",
-    "",
+    "put pipe_barrier(Pipe.V) between them",
     _BARRIERS,
     condition="A vector instruction reads or writes bytes that an earlier one writes, with no PipeBarrier<PIPE_V> "
     "between them. An error where automatic synchronisation is off; else the compiler adds the barrier, and it is a "
     "warning.",
-    archs=(2201, 2002, 3002, 1001),
+    archs=(2201, 2002, 3002),
 )
 HAZARD_MTE = Rule(
     "E-HAZARD-MTE",
     "{api} {verb} {bytes} of {tensor} that {other}, on the same {pipe}, has not finished writing",
-    "",
+    "put a pipe_barrier of their pipe between them",
     _BARRIERS,
     condition="A copy writes or reads bytes that an earlier one on the same pipe writes, with no PipeBarrier between.",
 )

@@ -12,9 +12,8 @@ from ascendsim.checks.sums import Notes, Words, address_of, holds_on, is_library
 from ascendsim.cost import vector_cost
 from ascendsim.device import Device, VectorCost
 from ascendsim.errors import Finding, Rule
-from ascendsim.isa.forms import lanes_of
 from ascendsim.isa.instruction import Row, TensorRef
-from ascendsim.isa.lanes import active_lanes, ends_partial, repeats_of
+from ascendsim.isa.lanes import active_lanes, ends_partial, lanes_of, repeats_of
 from ascendsim.program import Program, Template
 from ascendsim.terms import DATABLOCK_BYTES, MAX_REPEAT_TIMES, MaskMode, Pipe, ReduceOrder
 
@@ -25,7 +24,7 @@ SHORT = Rule(
     "merge the calls",
     "asc-devkit, bank_conflict_ub example",
     condition="Four or more calls of one vector instruction follow one another, have fewer repeats than the cycles of "
-    "their start-up and drain, and lie so that one call with a repeat stride does the same",
+    "their start-up and drain, and lie so that one call with a repeat stride does the same.",
     archs=(2201,),
 )
 TAIL = Rule(
@@ -35,7 +34,7 @@ TAIL = Rule(
     "pad to whole repeats",
     "pto-isa cost model, formula_params",
     condition="The count form of a vector instruction covers more than one repeat, ends inside one, and this costs at "
-    "least 5 % of the call by the device's table",
+    "least 5 % of the call by the device's table.",
     archs=(2201,),
 )
 REDUCE = Rule(
@@ -45,7 +44,7 @@ REDUCE = Rule(
     "reduce to datablocks first, then once over the whole repeat",
     "asc-devkit docs, performance guide (13 us against 8.44 us for 256 floats, 100 times)",
     condition="A whole-repeat reduction works on the results of another, where a datablock reduction in front leaves "
-    "no more than one repeat and is faster by the device's table",
+    "no more than one repeat and is faster by the device's table.",
     archs=(2201,),
 )
 SCALAR = Rule(
@@ -55,7 +54,7 @@ SCALAR = Rule(
     "one call with a repeat stride instead of a loop",
     "asc-devkit, constraints page 2201",
     condition="A kernel line issues one vector instruction, or a scalar access, at least as often in one template as "
-    "the queue of the vector pipe has places, at a constant distance between operands",
+    "the queue of the vector pipe has places, at a constant distance between operands.",
 )
 SCALAR_UNIT = SCALAR.saying(
     "{api} is executed {got} times in one tile from one kernel line, each by the scalar unit, which meanwhile issues "

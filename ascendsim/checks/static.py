@@ -1,7 +1,7 @@
 """Static checks: every row of every template once, GM bounds of every call, and what UB has to hold."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +12,8 @@ from ascendsim.checks.lifetimes import check_lifetimes
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule, Severity
 from ascendsim.isa.instruction import Row
-from ascendsim.memory import GlobalTensor
+from ascendsim.isa.move import burst_geometry
+from ascendsim.memory import FRAMEWORK_TMP, RESERVED_TMP, GlobalTensor
 from ascendsim.program import Program, Template
 from ascendsim.terms import Buffer
 
@@ -56,9 +57,24 @@ OOB_GM_BEFORE = OOB_GM.saying(
     "asc-tools, npu-check ErrorRead3/ErrorWrite2",
 )
 
+GM_UNALIGNED = Rule(
+    "W-ALIGN-GM",
+    "{api} {operand}: {what} {got} B in GM tensor {tensor} is no multiple of {wanted} B, which costs bandwidth",
+    "start tiles and rows on such a boundary: pad rows, or choose tiles of whole boundaries",
+    "asc-devkit docs, page on aligned GM addresses; data_copy example",
+    condition="A copy between GM and UB starts off the device's GM boundary, or steps from row to row off it.",
+    archs=(2201, 3510),
+)
+BUF_ADDRMIX = Rule(
+    "E-BUF-ADDRMIX",
+    "explicit tensor {tensor} at UB {got} lies on buffer {operand} at {wanted}, which InitBuffer has given out",
+    "take all UB from one TPipe, or place explicit tensors behind what it has given out",
+    "asc-devkit docs, InitBuffer page; static tensor programming page",
+    condition="A kernel places a tensor at an address of its own on a buffer that a TPipe has handed out.",
+)
 UNDEFINED = ("E-CAP-UB-HW", "E-OOB-GM", "E-ALIGN-UB", "E-ALIGN-REDUCE", "E-DTYPE-OP", "E-CAST-PAIR", "E-OOB-LOCAL",
-             "E-RANGE-MASK",
-             "E-SYNC-ID", "E-DTYPE-BF16", "E-API-PRODUCT", "E-SELMASK", "E-TMP-REDUCE")  # fmt: skip
+             "E-RANGE-MASK", "E-SYNC-ID", "E-DTYPE-BF16", "E-API-PRODUCT", "E-SELMASK", "E-TMP-REDUCE", "E-BRCB-SRC",
+             "E-PATH")  # fmt: skip
 """Codes after which executing a program has no meaning, even with --despite-findings."""
 
 
@@ -105,7 +121,7 @@ def _check_rows(program: Program, device: Device) -> tuple[tuple[Finding, ...], 
         found.setdefault((finding.code, finding.where, finding.operand, finding.got), finding)
         if finding.severity is Severity.ERROR:
             wrong.add(line)
-    for finding in _capacity(program, device):
+    for finding in (*_address_mix(program), *_capacity(program, device)):
         found.setdefault((finding.code, finding.where, finding.operand, finding.got), finding)
     return tuple(found.values()), wrong
 
@@ -175,6 +191,55 @@ def _one_gm_bound(program: Program, call: int, box: _GmBox, tensor: GlobalTensor
     if past > 0:
         fill["past"] = past
         yield OOB_GM.finding(where, operand=box.role, got=start + box.end, wanted=tensor.tensor_bytes, fill=fill)
+
+
+def gm_alignment(program: Program, device: Device) -> Iterator[Finding]:
+    """Yield copies whose GM side starts off the boundary, or steps off it from row to row: one for each line."""
+    boundary = device.memory.gm_alignment_bytes
+    if boundary is None:
+        return
+    found: dict[tuple[str, str], Finding] = {}
+    for number, template in enumerate(program.templates):
+        for box in _gm_boxes(template):
+            one = _one_gm_alignment(program, number, box, boundary.value)
+            if one is not None:
+                known = found.setdefault((one.where, one.operand), one)
+                found[(one.where, one.operand)] = replace(known, count=known.count + one.count * (known is not one))
+    yield from found.values()
+
+
+def _one_gm_alignment(program: Program, number: int, box: _GmBox, boundary: int) -> Finding | None:
+    """The first call of a template whose copy lies off the boundary, and how many there are."""
+    at = program.calls["slot_start"][program.calls["template"] == number] + box.slot
+    off = (program.slot_base_bytes[at] + box.first) % boundary > 0
+    count, _, src_pitch, dst_pitch = burst_geometry(box.row)
+    pitch = (dst_pitch if box.role == "dst" else src_pitch) if count > 1 else 0
+    if pitch % boundary == 0 and not off.any():
+        return None
+    first = int(at[np.argmax(off)])
+    tensor = program.gm[program.slot_tensor[first]]
+    what, got = ("row pitch", pitch)
+    if off.any():
+        what, got = "start", int(program.slot_base_bytes[first]) + box.first - tensor.base_bytes
+    where = f"{box.row.op.api} ({program.lines[box.row.line]})"
+    fill = {"api": box.row.op.api, "tensor": tensor.name, "what": what}
+    one = GM_UNALIGNED.finding(where, operand=box.role, got=got, wanted=boundary, fill=fill)
+    return replace(one, count=int(off.sum()) if off.any() else at.size)
+
+
+def _address_mix(program: Program) -> Iterator[Finding]:
+    """Tensors that a kernel places itself, against the buffers of its TPipe."""
+    buffers = [(q, q.address_bytes, q.address_bytes + q.buffer_bytes * q.num) for q in program.ques if q.num]
+    if not buffers:
+        return
+    refs = {ref for template in program.templates for ref in template.tensors}
+    for ref in sorted(refs, key=lambda r: r.address_bytes):
+        if ref.buffer is Buffer.GM or ref.que >= 0 or ref.name in (FRAMEWORK_TMP, RESERVED_TMP):
+            continue
+        for que, first, end in buffers:
+            if ref.address_bytes < end and first < ref.address_bytes + ref.tensor_bytes:
+                got, wanted = f"0x{ref.address_bytes:x}", f"0x{first:x}"
+                yield BUF_ADDRMIX.finding("UB", operand=que.name, got=got, wanted=wanted, fill={"tensor": ref.name})
 
 
 def _capacity(program: Program, device: Device) -> Iterator[Finding]:

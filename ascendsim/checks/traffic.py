@@ -25,7 +25,7 @@ SMALL = Rule(
     "copy larger tiles",
     "asc-devkit, constraints page 2201",
     condition="All copies at one kernel line are shorter than 3/4 of the bytes that full bandwidth takes, a core "
-    "copies at least twice these bytes there, and UB has room for larger tiles",
+    "copies at least twice these bytes there, and UB has room for larger tiles.",
     archs=(2201,),
 )
 TAIL = Rule(
@@ -35,7 +35,7 @@ TAIL = Rule(
     "pad the rows in GM to a multiple of the block",
     "asc-devkit, data_copy example; constraints page 2201",
     condition="A core copies several rows longer than a GM block whose length is no multiple of it, and they touch at "
-    "least 5 % more blocks than padded rows would",
+    "least 5 % more blocks than padded rows would.",
     archs=(2201,),
 )
 SAME = Rule(
@@ -45,7 +45,7 @@ SAME = Rule(
     "let each core begin at another tile, such as (i + GetBlockIdx()) modulo the tiles",
     "asc-devkit, data_copy example; constraints page 2201",
     condition="At one kernel line the n-th copies of several cores start in one GM block, in at least half of the "
-    "steps and as the addresses walk on",
+    "steps and as the addresses walk on.",
 )
 L2_SIZE = Rule(
     "W-GM-L2",
@@ -54,14 +54,14 @@ L2_SIZE = Rule(
     "work through slices that fit into L2 before going on",
     "asc-devkit, data_copy example",
     condition="At least half of the bytes that are read again from the same address come back after more bytes than L2 "
-    "holds",
+    "holds.",
 )
 IDLE = Rule(
     "W-TILE-IDLE",
     "{got} of {wanted} AIVs have no rows to work on",
     "lower block_dim, or split the work finer",
     "asc-devkit docs, performance guide",
-    condition="A core has nothing to do, or the busiest moves over 10 % more bytes than the average core",
+    condition="A core has nothing to do, or the busiest moves over 10 % more bytes than the average core.",
 )
 IMBALANCE = IDLE.saying(
     "the busiest of {wanted} AIVs moves {got} B from and to GM, {percent} % more than the average of {mean} B",

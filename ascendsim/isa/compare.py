@@ -40,6 +40,7 @@ from ascendsim.isa.instruction import (
     need_member,
 )
 from ascendsim.isa.lanes import byte_range, element_offsets
+from ascendsim.isa.overlap import apart
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import FULL_MASK, CmpMode, MaskMode, Pipe
 
@@ -57,6 +58,11 @@ MASK_IGNORED = Rule(
     "asc-devkit docs, Compare page and mask summary",
     condition="Compare gets a mask that leaves lanes out, or counter mode, neither of which has an effect on "
     "it; or counter mode is still on when the kernel ends.",
+)
+COUNTER_IGNORED = MASK_IGNORED.saying(
+    "mask state has no effect on {api}, which takes no mask: {got} is on",
+    hint="call set_mask_norm and reset_mask before",
+    source="asc-devkit docs, mask summary",
 )
 COMPARE_TYPE = rules.DTYPE_OP.saying(
     "{api} {got} does not support {operand} of int32_t; it takes half, float, or int32_t with EQ",
@@ -159,6 +165,7 @@ def _compare_op(name: str, api: str, mnemonic: str, params: tuple[str, ...], doc
             rules.aligned("dst", *sources),
             rules.repeat_range,
             rules.strides(255, 255) if len(sources) == 2 else rules.strides(65535, 255),
+            apart(*sources),
             rules.in_bounds,
         ),
         uses_mask=False,
@@ -213,6 +220,18 @@ def _record_compare(
             scalar=scalar,
             scalar_dtype=src0.dtype,
         )
+
+
+def counter_ignored(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """An instruction that takes no mask does not run in counter mode, which somebody switched on for it."""
+    del tensors, device
+    if row.mask_mode is MaskMode.NORMAL:
+        return []
+    return [
+        COUNTER_IGNORED.finding(
+            where, operand="mask", got="counter mode", wanted="normal mode", fill={"api": row.op.api}
+        )
+    ]
 
 
 def _ignore_mask(asc: Recorder, api: str, mask: Mask, dtype: DType) -> None:

@@ -22,6 +22,7 @@ from ascendsim.isa.forms import (
     touch_elementwise,
 )
 from ascendsim.isa.instruction import Array, Context, Row, TensorRef, finds
+from ascendsim.isa.overlap import no_partial_overlap
 from ascendsim.memory import LocalTensor
 from ascendsim.terms import Pipe, RoundMode
 
@@ -248,8 +249,9 @@ class ConvertInstructions:
             checks=(
                 _pair_and_mode,
                 rules.aligned("dst", "src0"),
-                rules.repeat_range,
+                *rules.UNDER_MASK,
                 rules.strides(65535, 255),
+                no_partial_overlap(),
                 rules.in_bounds,
             ),
             uses_mask=True,

@@ -24,6 +24,7 @@ from ascendsim.isa.forms import (
     with_scalar,
 )
 from ascendsim.isa.instruction import Array, Check, Context, Instruction, Register, Row
+from ascendsim.isa.overlap import no_partial_overlap
 from ascendsim.isa.params import need_bool
 from ascendsim.memory import LocalTensor
 from ascendsim.terms import Pipe, RoundMode
@@ -60,8 +61,9 @@ def _instruction(
         checks=(
             *types,
             rules.aligned("dst", "src0", "src1"),
-            rules.repeat_range,
+            *rules.UNDER_MASK,
             rules.strides(255 if two else 65535, 255),
+            no_partial_overlap(),
             rules.in_bounds,
         ),
         uses_mask=True,
@@ -120,12 +122,19 @@ class UnaryCall(Call):
         self.issue(mask, repeat_times, strides, dst, src)
 
 
-def unary(api: str, mnemonic: str, allowed: tuple[DType, ...]) -> Callable[[Arithmetic], Form[UnaryCall]]:
-    """Declare a one-source element-wise instruction; the decorated function is its arithmetic."""
+def unary(api: str, mnemonic: str, allowed: tuple[DType, ...], *more: Check) -> Callable[[Arithmetic], Form[UnaryCall]]:
+    """Declare a one-source element-wise instruction; the decorated function is its arithmetic.
+
+    Args:
+        api: its AscendC name.
+        mnemonic: its name in logs.
+        allowed: element types.
+        more: rules beyond those of the form.
+    """
 
     def make(fn: Arithmetic) -> Form[UnaryCall]:
         bind = clamped(lambda _ctx, _row: fn)
-        return Form(_instruction(fn, api, mnemonic, UNARY, bind, _one_type(allowed)), UnaryCall)
+        return Form(_instruction(fn, api, mnemonic, UNARY, bind, (*_one_type(allowed), *more)), UnaryCall)
 
     return make
 

@@ -32,7 +32,8 @@ from ascendsim.isa.instruction import (
     need_local,
     register_instruction,
 )
-from ascendsim.isa.lanes import byte_range, element_offsets, lane_count, lane_grid, mask_bits, operand_at
+from ascendsim.isa.lanes import byte_range, element_offsets, lane_grid, lanes_of, mask_bits, operand_at
+from ascendsim.isa.overlap import no_partial_overlap
 from ascendsim.isa.params import ParamsT, need_params
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import FULL_MASK, HalfOverflow, MaskMode, Pipe
@@ -209,6 +210,7 @@ def apply_mask(asc: Recorder, api: str, mask: Mask, dtype: DType) -> None:
     if isinstance(mask, tuple):
         _need_pair(asc, api, mask)
         set_mask(asc, mask[1], mask[0])
+        _report_bits_beyond(asc, api, mask, dtype)
         return
     need_int(asc, api, "mask", mask)
     if asc.mask.mode is MaskMode.COUNTER:
@@ -223,6 +225,16 @@ def _need_pair(asc: Recorder, api: str, mask: tuple[object, ...]) -> None:
     """Raise a KernelError unless a mask that is a tuple is two whole numbers."""
     if len(mask) != MASK_WORDS or any(isinstance(word, bool) or not isinstance(word, int) for word in mask):
         raise asc.fail(f"{api}: a mask pair must be two whole numbers (low, high), got {mask!r}")
+
+
+def _report_bits_beyond(asc: Recorder, api: str, mask: tuple[int, int], dtype: DType) -> None:
+    """Say that a bit mask names lanes that a repeat does not have; all bits, as ResetMask sets them, name all lanes."""
+    low, high = mask
+    is_full = low == high == FULL_MASK
+    beyond = (low | high << 64) >> dtype.per_repeat
+    if asc.mask.mode is MaskMode.NORMAL and beyond and not is_full:
+        got = f"0x{high:016x}{low:016x}"
+        asc.report(rules.RANGE_MASK_BITS, operand="mask", got=got, wanted=dtype.per_repeat, api=api)
 
 
 def declare(
@@ -265,11 +277,6 @@ def declare(
             lane_roles=lane_roles,
         )
     )
-
-
-def lanes_of(row: Row) -> int:
-    """Lanes of one repeat: mixed-width instructions count lanes by the wider element."""
-    return lane_count(max(o.dtype.bytes for role, o in row.operands if role in row.op.lane_roles))
 
 
 def elements(row: Row, role: str, operand: Operand) -> Lanes:
@@ -431,8 +438,9 @@ def binary(api: str, mnemonic: str, allowed: tuple[DType, ...]) -> Callable[[Cal
                 rules.dtypes(allowed, "dst", "src0", "src1"),
                 rules.same_dtype,
                 rules.aligned("dst", "src0", "src1"),
-                rules.repeat_range,
+                *rules.UNDER_MASK,
                 rules.strides(255, 255),
+                no_partial_overlap(),
                 rules.in_bounds,
             ),
             uses_mask=True,
@@ -495,8 +503,9 @@ def scalar_binary(
                 rules.dtypes(allowed, "dst", "src0"),
                 rules.same_dtype,
                 rules.aligned("dst", "src0"),
-                rules.repeat_range,
+                *rules.UNDER_MASK,
                 rules.strides(65535, 255),
+                no_partial_overlap(),
                 rules.in_bounds,
             ),
             uses_mask=True,

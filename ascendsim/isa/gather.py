@@ -13,6 +13,7 @@ from ascendsim.device import Device
 from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT16, INT32, UINT16, UINT32
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa import rules
+from ascendsim.isa.compare import counter_ignored
 from ascendsim.isa.forms import Call, Form, Mask, apply_mask, declare, set_mask
 from ascendsim.isa.instruction import (
     Array,
@@ -311,7 +312,7 @@ class GatherInstructions:
                 same_data,
                 _offsets_are_words,
                 rules.aligned("dst", "src0", "src1"),
-                rules.repeat_range,
+                *rules.UNDER_MASK,
                 rules.strides(65535, 65535),
                 _base_inside,
                 _apart,
@@ -338,6 +339,7 @@ class GatherInstructions:
             execute=_run_gatherb,
             touch=_touch_gatherb,
             checks=(
+                rules.on_devices_with("gatherb"),
                 rules.dtypes((UINT16, UINT32), "dst", "src0"),
                 same_data,
                 _offsets_are_words,
@@ -345,6 +347,7 @@ class GatherInstructions:
                 rules.repeat_range,
                 rules.strides(255, 65535, dst_blk_min=0),
                 _gatherb_stride,
+                counter_ignored,
                 _apart,
                 rules.in_bounds,
             ),

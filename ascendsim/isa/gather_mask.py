@@ -26,6 +26,7 @@ from ascendsim.isa.instruction import (
     need_int,
 )
 from ascendsim.isa.lanes import MOST_ELEMENTS, byte_range, element_offsets
+from ascendsim.isa.overlap import OVERLAP, ranges_meet, start_of
 from ascendsim.isa.params import need_bool, need_params
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import DATABLOCK_BYTES, MaskMode, Pipe, ceil_div
@@ -34,6 +35,10 @@ PATTERN_RANGE = BASE_RANGE.saying(
     "GatherMask pattern {got} does not exist, fixed patterns are {wanted}",
     "use 1..7, or a tensor of bits",
     "asc-devkit docs, GatherMask page",
+)
+MASK_OVERLAP = OVERLAP.saying(
+    "{api}: dst and {operand} share bytes of {tensor} without starting together",
+    hint="let dst start where src0 does, or keep the two apart",
 )
 GATHER_MASK = ("repeat", "src0_blk_stride", "src0_rep_stride", "src1_rep_stride", "pattern", "dst_bytes")
 PATTERNS = {1: (2, (0,)), 2: (2, (1,)), 3: (4, (0,)), 4: (4, (1,)), 5: (4, (2,)), 6: (4, (3,)), 7: (1, (0,))}
@@ -189,6 +194,19 @@ def _pattern_fits(row: Row, tensors: tuple[TensorRef, ...], device: Device, wher
     return [OFFSET_TYPE.finding(where, operand="src1_pattern", got=row.src1.dtype, wanted=wanted, fill=fill)]
 
 
+def _in_place_or_apart(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """Dst begins where the source does, or meets none of it; what a pattern of bits writes is not known here."""
+    del device
+    assert row.dst is not None
+    assert row.src0 is not None
+    if row.src1 is not None or start_of(row.dst, tensors) == start_of(row.src0, tensors):
+        return []
+    if not ranges_meet(row, "src0", row.src0, tensors):
+        return []
+    fill = {"api": row.op.api, "tensor": rules.tensor_of(row.src0, tensors).name}
+    return [MASK_OVERLAP.finding(where, operand="src0", got="overlaps", wanted="the same start", fill=fill)]
+
+
 class GatherMaskInstructions:
     """GatherMask."""
 
@@ -216,6 +234,7 @@ class GatherMaskInstructions:
                 rules.aligned("dst", "src0", "src1"),
                 rules.repeat_range,
                 rules.strides(255, 65535),
+                _in_place_or_apart,
                 rules.in_bounds,
             ),
             uses_mask=False,

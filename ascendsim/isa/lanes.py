@@ -25,6 +25,11 @@ def lane_count(element_bytes: int) -> int:
     return REPEAT_BYTES // element_bytes
 
 
+def lanes_of(row: Row) -> int:
+    """Lanes of one repeat: mixed-width instructions count lanes by the wider element."""
+    return lane_count(max(o.dtype.bytes for role, o in row.operands if role in row.op.lane_roles))
+
+
 def repeats_of(row: Row, lanes: int) -> int:
     """Repeats the hardware runs: ceil(count / lanes) in counter mode, the repeat field otherwise."""
     if row.mask_mode is MaskMode.COUNTER:

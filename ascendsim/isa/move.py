@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
+from math import gcd
 from typing import Any, overload
 
 import numpy as np
 
 from ascendsim.device import Device
-from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT16, INT32, UINT16, UINT32, DType, pack
-from ascendsim.errors import Finding
+from ascendsim.dtypes import BFLOAT16, DTYPES, FLOAT, HALF, INT16, INT32, UINT16, UINT32, DType, pack
+from ascendsim.errors import Finding, Rule
 from ascendsim.isa import rules
+from ascendsim.isa.compare import counter_ignored
 from ascendsim.isa.forms import FILL, UNARY, Call, Form, Mask, Strides, declare, meet, set_mask
 from ascendsim.isa.instruction import (
     Array,
@@ -24,10 +26,42 @@ from ascendsim.isa.instruction import (
     need_tensor,
 )
 from ascendsim.isa.lanes import active_lanes, byte_range, element_offsets, lane_grid, operand_at
+from ascendsim.isa.overlap import OVERLAP, no_partial_overlap, ranges_meet, start_of
 from ascendsim.isa.params import need_params
 from ascendsim.memory import GlobalTensor, Lanes, LocalTensor, Tensor
-from ascendsim.terms import DATABLOCK_BYTES, FULL_MASK, Buffer, MaskMode, Pipe, align_up
+from ascendsim.terms import DATABLOCK_BYTES, FULL_MASK, Buffer, MaskMode, Pipe, TPosition, align_up, ceil_div
 
+BRCB_SOURCE = rules.BRCB_STRIDE.saying(
+    "Brcb reads {wanted} elements, 8 for each repeat, and {tensor} has {got} from there on",
+    hint="lower repeat_times, or enlarge the source",
+    level="E",
+)
+COUNTER_COPY = Rule(
+    "E-COUNTER-COPY",
+    "Copy in counter mode: each of {got} repeats copies {wanted} elements, over what the one before wrote",
+    "pass repeat_times 1: Copy keeps it in counter mode, and the mask counts the elements of each repeat",
+    "asc-devkit docs, Copy page",
+    condition="Copy runs in counter mode with several repeats whose strides write the same datablocks again.",
+)
+PATH = Rule(
+    "E-PATH",
+    "{api}: there is no path from {got}",
+    "go through UB: copy in, then copy out",
+    "asc-devkit docs, data paths page",
+    condition="A copy names two places between which the hardware moves nothing.",
+)
+BUF_ROLE = Rule(
+    "E-BUF-ROLE",
+    "{api} {operand} {tensor} is on {got}; the documented path is {wanted}",
+    "load into a VECIN queue and store from a VECOUT queue: the flags of the other do not cover this copy",
+    "asc-devkit docs, DataCopy pages for GM and UB, where the library does not check it; asc-tools, npu-check "
+    "ErrorBuffer2",
+    level="W",
+    condition="A copy loads from GM into a buffer of a VECOUT queue, or stores one of a VECIN queue to GM.",
+)
+COPY_OVERLAP = OVERLAP.saying(
+    "{api}: dst and {operand} share bytes of {tensor} without being the same", hint="keep the two apart"
+)
 WORDS = (HALF, BFLOAT16, FLOAT, INT16, UINT16, INT32, UINT32)
 
 
@@ -109,6 +143,25 @@ def _copy_at(row: Row, role: str) -> Array:
     repeats, lanes = _copy_grid(row, row.dst.dtype)
     blk, rep = row.param(f"{role}_blk_stride"), row.param(f"{role}_rep_stride")
     return element_offsets(repeats, lanes, blk, rep, row.dst.dtype.bytes)
+
+
+def _copy_overlap_grid(row: Row, lanes: int) -> tuple[Array, Array]:
+    del lanes
+    assert row.dst is not None
+    return _copy_grid(row, row.dst.dtype)
+
+
+def _counts_each_repeat(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """In counter mode no datablock of dst is written by two repeats, as it is where repeat_times is taken as unused."""
+    del tensors, device
+    assert row.dst is not None
+    repeat, blk, rep = row.param("repeat"), row.param("dst_blk_stride"), row.param("dst_rep_stride")
+    if row.mask_mode is MaskMode.NORMAL or repeat <= 1 or row.mask_lo == 0 or blk <= 0:
+        return []
+    blocks, step = ceil_div(row.mask_lo, row.dst.dtype.per_datablock), gcd(blk, rep)
+    if rep // step >= blocks or blk // step >= repeat:  # block b of repeat r lies at b * blk + r * rep
+        return []
+    return [COUNTER_COPY.finding(where, operand="mask", got=repeat, wanted=row.mask_lo)]
 
 
 def _touch_copy(row: Row) -> tuple[tuple[str, int, int], ...]:
@@ -268,6 +321,18 @@ def _brcb_rules(row: Row, tensors: tuple[TensorRef, ...], device: Device, where:
     return found
 
 
+def _brcb_source(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """The source holds 8 elements for each repeat."""
+    del device
+    assert row.src0 is not None
+    tensor = rules.tensor_of(row.src0, tensors)
+    there, wanted = (tensor.tensor_bytes - row.src0.offset_bytes) // row.src0.dtype.bytes, 8 * row.param("repeat")
+    if wanted <= there:
+        return []
+    fill = {"tensor": tensor.name}
+    return [BRCB_SOURCE.finding(where, operand="src0", got=max(0, there), wanted=wanted, fill=fill)]
+
+
 # ---- DataCopy, DataCopyPad --------------------------------------------------------------------------------------
 
 COPY = ("block_count", "block_len", "src_gap", "dst_gap")
@@ -372,7 +437,8 @@ class DataCopyCall(Call):
         need_tensor(asc, api, "src", src)
         op = DATA_COPY_OPS.get((src.buffer, dst.buffer))
         if op is None:
-            raise asc.fail("DataCopy: no path from GM to GM; go through UB")
+            asc.report(PATH, operand="src0", got="GM to GM", wanted="a side in UB", api=api)
+            return
         if dst.dtype.name != src.dtype.name:
             asc.report(rules.DTYPE_SAME, operand="dst", got=f"dst {dst.dtype}, src {src.dtype}", api=api)
         if isinstance(count_or_params, DataCopyParams):
@@ -412,7 +478,9 @@ class DataCopyPadCall(Call):
         need_tensor(asc, "DataCopyPad", "dst", dst)
         need_tensor(asc, "DataCopyPad", "src", src)
         if {src.buffer, dst.buffer} != {Buffer.GM, Buffer.UB}:
-            raise asc.fail("DataCopyPad: one side must be in GM and the other in UB")
+            got = f"{src.buffer.name} to {dst.buffer.name}"
+            asc.report(PATH, operand="src0", got=got, wanted="GM and UB", api="DataCopyPad")
+            return
         if dst.dtype.name != src.dtype.name:
             asc.report(rules.DTYPE_SAME, operand="dst", got=f"dst {dst.dtype}, src {src.dtype}", api="DataCopyPad")
         p = self.fields(params, DataCopyExtParams)
@@ -472,6 +540,41 @@ def _pad_fields(row: Row, tensors: tuple[TensorRef, ...], device: Device, where:
     return found
 
 
+def _documented_role(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """GM is loaded into VECIN and stored from VECOUT; VECCALC and explicit tensors have no queue's flags to miss."""
+    del device
+    assert row.dst is not None
+    assert row.src0 is not None
+    role, operand, wrong, wanted = "dst", row.dst, TPosition.VECOUT, "GM to VECIN"
+    if rules.tensor_of(operand, tensors).buffer is Buffer.GM:
+        role, operand, wrong, wanted = "src0", row.src0, TPosition.VECIN, "VECOUT to GM"
+    tensor = rules.tensor_of(operand, tensors)
+    if tensor.que < 0 or tensor.position != wrong.value:
+        return []
+    fill = {"api": row.op.api, "tensor": tensor.name}
+    return [BUF_ROLE.finding(where, operand=role, got=tensor.position, wanted=wanted, fill=fill)]
+
+
+def _bursts_apart(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """Bursts inside UB share no byte with what they read, unless they copy it onto itself."""
+    del device
+    assert row.dst is not None
+    assert row.src0 is not None
+    if not ranges_meet(row, "src0", row.src0, tensors):
+        return []
+    count, length, src_pitch, dst_pitch = burst_geometry(row)
+    written = bursts(count, length, dst_pitch).offsets + start_of(row.dst, tensors)
+    read = bursts(count, length, src_pitch).offsets + start_of(row.src0, tensors)
+    if np.array_equal(written, read) or not np.intersect1d(written, read).size:
+        return []
+    fill = {"api": row.op.api, "tensor": rules.tensor_of(row.src0, tensors).name}
+    return [COPY_OVERLAP.finding(where, operand="src0", got="overlaps", wanted="apart", fill=fill)]
+
+
+_LOADS_AND_STORES = (_documented_role,)
+_INSIDE_UB = (rules.on_devices_with("data_copy_ub_to_ub"), _bursts_apart)
+
+
 def _copy_op(name: str, doc: str, mnemonic: str, pipe: Pipe, cost: str, family: str) -> Any:
     return declare(
         name,
@@ -484,7 +587,14 @@ def _copy_op(name: str, doc: str, mnemonic: str, pipe: Pipe, cost: str, family: 
         family=family,
         execute=_run_bursts,
         touch=_touch_bursts,
-        checks=(rules.aligned("dst", "src0"), rules.gm_element_aligned, rules.copy_fields, rules.in_bounds),
+        checks=(
+            *(_INSIDE_UB if pipe is Pipe.V else _LOADS_AND_STORES),
+            rules.dtypes(DTYPES, "dst", "src0"),
+            rules.aligned("dst", "src0"),
+            rules.gm_element_aligned,
+            rules.copy_fields,
+            rules.in_bounds,
+        ),
         uses_mask=False,
     )
 
@@ -503,6 +613,7 @@ def _pad_op(name: str, doc: str, mnemonic: str, pipe: Pipe, params: tuple[str, .
         touch=_touch_bursts,
         checks=(
             rules.on_devices_with("data_copy_pad"),
+            _documented_role,
             rules.aligned("dst", "src0"),
             _pad_fields,
             rules.in_bounds,
@@ -581,8 +692,10 @@ class MoveInstructions:
                 rules.dtypes(WORDS, "dst", "src0"),
                 rules.same_dtype,
                 rules.aligned("dst", "src0"),
-                rules.repeat_range,
+                *rules.UNDER_MASK,
                 rules.strides(65535, 4095),
+                _counts_each_repeat,
+                no_partial_overlap(grid=_copy_overlap_grid),
                 rules.in_bounds,
             ),
             uses_mask=True,
@@ -604,7 +717,7 @@ class MoveInstructions:
             checks=(
                 rules.dtypes(WORDS, "dst"),
                 rules.aligned("dst"),
-                rules.repeat_range,
+                *rules.UNDER_MASK,
                 rules.strides(65535, 255),
                 rules.in_bounds,
             ),
@@ -636,7 +749,9 @@ class MoveInstructions:
                 rules.repeat_range,
                 rules.strides(65535, 65535, dst_blk_min=0),
                 _brcb_rules,
-                rules.in_bounds,
+                _brcb_source,
+                counter_ignored,
+                rules.in_bounds_but("src0"),
             ),
             uses_mask=False,
         ),

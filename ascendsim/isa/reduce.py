@@ -14,7 +14,7 @@ import numpy as np
 from ascendsim.dtypes import FLOAT, HALF, DType, saturate
 from ascendsim.isa import rules
 from ascendsim.isa.forms import REDUCE, Call, Form, Mask, apply_mask, declare, meet
-from ascendsim.isa.instruction import Array, Context, Instruction, Row, Step, in_turn, need_int
+from ascendsim.isa.instruction import Array, Check, Context, Instruction, Row, Step, in_turn, need_int
 from ascendsim.isa.lanes import byte_range, element_offsets, lane_grid, operand_at, repeats_of
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import Pipe
@@ -222,11 +222,11 @@ def _result_at(row: Row, results: Array, per_repeat: int) -> Array:
     return offsets
 
 
-REDUCE_RULES = (
+REDUCE_RULES: tuple[Check, ...] = (
     rules.dtypes((HALF, FLOAT), "dst", "src0"),
     rules.same_dtype,
     rules.aligned("src0"),
-    rules.repeat_range,
+    *rules.UNDER_MASK,
     rules.strides(65535, 65535),
     rules.in_bounds,
 )
@@ -264,7 +264,7 @@ def sum_of(  # noqa: D417 - the others are those of `declare`
         family=family,
         execute=shape.execute,
         touch=shape.touch,
-        checks=(*REDUCE_RULES[:3], rules.reduce_dst_aligned(dst_elements), *REDUCE_RULES[3:]),
+        checks=(rules.sums_floats, *REDUCE_RULES[:3], rules.reduce_dst_aligned(dst_elements), *REDUCE_RULES[3:]),
         uses_mask=True,
     )
 

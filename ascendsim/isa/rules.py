@@ -10,6 +10,7 @@ from ascendsim.device import Device
 from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, DType, unpack
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa.instruction import Check, Operand, Row, TensorRef, finds
+from ascendsim.isa.lanes import active_lanes, lanes_of
 from ascendsim.terms import DATABLOCK_BYTES, MAX_REPEAT_TIMES, Buffer, MaskMode
 
 ALIGN_UB = Rule(
@@ -48,6 +49,14 @@ OOB_LOCAL = Rule(
     "asc-tools, kernel_base_check and npu-check ErrorRead3/ErrorWrite2",
     condition="Active lanes of an operand touch bytes before the start or behind the end of its tensor in UB.",
 )
+OOB_MASKED = Rule(
+    "W-OOB-MASKED",
+    "{api} {operand}: lanes that the mask leaves out lie up to {past} B past the end of {tensor}",
+    "harmless as long as they stay masked; enlarge the tensor if the mask may grow",
+    "asc-tools, api_check kernel_base_check, which counts active lanes",
+    level="I",
+    condition="Lanes of a source that a normal-mode mask leaves out lie past the tensor's end, all others inside.",
+)
 OOB_LOCAL_BEFORE = OOB_LOCAL.saying(
     "{api} {operand} touches {past} B before the start of {tensor}",
     "begin at or behind the tensor's first element",
@@ -61,6 +70,7 @@ DTYPE_OP = Rule(
     condition="An operand has an element type that the instruction does not take, alone or together with the "
     "other operands.",
 )
+DTYPE_HERE = DTYPE_OP.saying("{api} does not support {got} for {operand} on arch {arch}; there it takes {wanted}")
 DTYPE_BF16 = Rule(
     "E-DTYPE-BF16",
     "{api} {operand}: arch {arch} has no bfloat16_t arithmetic",
@@ -79,6 +89,7 @@ DTYPE_PAIR = DTYPE_OP.saying(
     "cast to one of the pairs first",
     "asc-devkit docs, the instruction's own page",
 )
+DTYPE_PAIR_HERE = DTYPE_PAIR.saying("{api} does not support {got} on arch {arch}; there it takes {wanted}")
 DTYPE_SAME = DTYPE_OP.saying(
     "{api} operands differ in dtype: {got}",
     "use one dtype for all operands",
@@ -111,6 +122,18 @@ RANGE_MASK = Rule(
     "use the count form, or more repeats",
     "asc-devkit docs, mask page",
     condition="A mask given as a number of lanes, in normal mode, is negative or larger than the lanes of a repeat.",
+)
+RANGE_MASK_BITS = RANGE_MASK.saying(
+    "{api} mask {got} names lanes beyond the {wanted} of a repeat",
+    hint="leave the bits above the lanes 0: elements of 32 bits use the low word only",
+)
+MASK_ZERO = Rule(
+    "E-MASK-ZERO",
+    "{api} under mask 0: arch {arch} takes no repeat without a lane",
+    "guard the call",
+    "asc-tools, api_check of vector instructions",
+    condition="A vector instruction runs in normal mode under a mask that selects none of its lanes.",
+    archs=(2002,),
 )
 RANGE_SHIFT = Rule(
     "E-RANGE-SHIFT",
@@ -198,6 +221,21 @@ API_PRODUCT = Rule(
 )
 
 
+NUM_RECIP = Rule(
+    "W-NUM-RECIP",
+    "{api} approximates: its error may pass {wanted}",
+    "where that is too much use Div (1 / x) or Sqrt and Div (1 / sqrt x)",
+    "asc-devkit docs, Reciprocal and Rsqrt pages",
+    condition="A kernel calls Reciprocal or Rsqrt, which the hardware approximates; values here are exact.",
+)
+NUM_HALF_SUM = Rule(
+    "W-NUM-HALFREDUCE",
+    "{api} adds halves: slower than float, and each step is rounded to half",
+    "cast to float, reduce, cast back",
+    "asc-devkit docs, constraints page of arch 2201",
+    condition="A reduction sums elements of half.",
+    archs=(2201,),
+)
 DEQ_SCALE = Rule(
     "E-CAST-DEQSCALE",
     "{api} multiplies by the scale of SetDeqScale, which was never set",
@@ -343,6 +381,20 @@ def gm_element_aligned(row: Row, tensors: tuple[TensorRef, ...], device: Device,
 def in_bounds(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """Active lanes stay inside the operand's allocation. GM operands are checked per call, where the base is known."""
     del device
+    return _out_of_bounds(row, tensors, where)
+
+
+def in_bounds_but(left_out: str) -> Check:
+    """As `in_bounds`, but for one operand, whose length has a rule of its own."""
+
+    def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+        del device
+        return [found for found in _out_of_bounds(row, tensors, where) if found.operand != left_out]
+
+    return check
+
+
+def _out_of_bounds(row: Row, tensors: tuple[TensorRef, ...], where: str) -> list[Finding]:
     operands = dict(row.operands)
     found = []
     for role, first, end in row.op.touch(row):
@@ -375,17 +427,30 @@ def _dtype_hint(allowed: tuple[DType, ...]) -> str:
     return "" if has_bits or not floats else f"cast to {' or '.join(floats)} first"
 
 
+def _not_here(device: Device, where: str, what: tuple[str, DType], api: str, declared: tuple[DType, ...]) -> Finding:
+    """An operand of a type that other devices take."""
+    here = tuple(d for d in declared if d.name in device.types[api].value)
+    fill = {"api": api, "arch": device.npu_arch}
+    wanted = ", ".join(map(str, here))
+    return DTYPE_HERE.finding(where, operand=what[0], got=what[1], wanted=wanted, hint=_dtype_hint(here), fill=fill)
+
+
 def dtypes(allowed: Iterable[DType], *roles: str) -> Check:
-    """Operands in these roles have one of these dtypes."""
+    """Operands in these roles have one of these dtypes, and one that the device's file leaves the instruction."""
     names = tuple(allowed)
 
     @finds(BF16_NOT_MODELLED, DTYPE_BF16, DTYPE_OP)
     def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
         del tensors
         found, api = [], row.op.api
+        limited = device.types.get(api)
         wanted, hint = ", ".join(str(d) for d in names), _dtype_hint(names)
         for role, operand in row.operands:
-            if role not in roles or operand.dtype in names:
+            if role not in roles:
+                continue
+            if operand.dtype in names:
+                if limited is not None and operand.dtype.name not in limited.value:
+                    found.append(_not_here(device, where, (role, operand.dtype), api, names))
                 continue
             if operand.dtype is BFLOAT16:
                 found.append(_narrow(device, where, role, api, wanted))
@@ -408,8 +473,13 @@ def same_dtype(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: 
     return [DTYPE_SAME.finding(where, operand="dst", got=got, wanted="one dtype", fill={"api": row.op.api})]
 
 
+def _pair_name(dst: DType, src: DType) -> str:
+    """How a device file writes the types of dst and of the sources."""
+    return dst.name if dst is src else f"{src}->{dst}"
+
+
 def dtype_pairs(pairs: tuple[tuple[DType, DType], ...]) -> Check:
-    """Types of dst and of the sources, which have one type, are one of these pairs."""
+    """Types of dst and of the sources, which have one type, are one of these pairs, and one that the device has."""
 
     @finds(BF16_NOT_MODELLED, DTYPE_BF16, DTYPE_PAIR)
     def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
@@ -418,11 +488,16 @@ def dtype_pairs(pairs: tuple[tuple[DType, DType], ...]) -> Check:
         narrow = [role for role, o in row.operands if o.dtype is BFLOAT16]
         if narrow:
             return [_narrow(device, where, role, row.op.api, "") for role in narrow]
-        if any(kinds == [dst, *[src] * (len(kinds) - 1)] for dst, src in pairs):
+        limited = device.types.get(row.op.api)
+        is_known = any(kinds == [dst, *[src] * (len(kinds) - 1)] for dst, src in pairs)
+        here = pairs if limited is None else tuple(p for p in pairs if _pair_name(*p) in limited.value)
+        if is_known and (kinds[0], kinds[1]) in here:
             return []
         got = f"{', '.join(map(str, kinds[1:]))} -> {kinds[0]}"
-        wanted = ", ".join(f"{src} -> {dst}" for dst, src in pairs)
-        return [DTYPE_PAIR.finding(where, operand="dst", got=got, wanted=wanted, fill={"api": row.op.api})]
+        wanted = ", ".join(f"{src} -> {dst}" for dst, src in here)
+        fill = {"api": row.op.api, "arch": device.npu_arch}
+        rule = DTYPE_PAIR_HERE if is_known else DTYPE_PAIR
+        return [rule.finding(where, operand="dst", got=got, wanted=wanted, fill=fill)]
 
     return check
 
@@ -457,6 +532,62 @@ def repeat_range(row: Row, tensors: tuple[TensorRef, ...], device: Device, where
     if counting and row.mask_lo == 0:
         found.append(REPEAT_ZERO.finding(where, got=0, wanted="at least 1", fill={"api": row.op.api, "what": "count"}))
     return found
+
+
+def mask_not_zero(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """In normal mode a lane is selected, on devices that take no mask 0; what does nothing anyway is no matter."""
+    del tensors
+    if device.has("zero_mask") or row.mask_mode is MaskMode.COUNTER or row.param("repeat") == 0:
+        return []
+    if active_lanes(row.mask_hi, row.mask_lo, lanes_of(row)).size:
+        return []
+    fill = {"api": row.op.api, "arch": device.npu_arch}
+    return [MASK_ZERO.finding(where, operand="mask", got=0, wanted="a lane", fill=fill)]
+
+
+def masked_inside(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """Lanes of sources that the mask leaves out lie inside, too; where active ones do not, that is found instead."""
+    del device
+    if row.mask_mode is MaskMode.COUNTER or row.param("repeat") <= 0:
+        return []
+    lanes = lanes_of(row)
+    if active_lanes(row.mask_hi, row.mask_lo, lanes).size in (0, lanes):
+        return []
+    found = []
+    for role, operand in row.operands:
+        if role == "dst" or f"{role}_blk_stride" not in row.op.params:
+            continue
+        tensor = tensor_of(operand, tensors)
+        blk, rep = row.param(f"{role}_blk_stride"), row.param(f"{role}_rep_stride")
+        blocks = (row.param("repeat") - 1) * rep + (lanes // operand.dtype.per_datablock - 1) * blk + 1
+        end, there = operand.offset_bytes + DATABLOCK_BYTES * blocks, tensor.tensor_bytes
+        if end > there >= operand.offset_bytes + _touched_end(row, role):
+            fill = {"api": row.op.api, "tensor": tensor.name, "past": end - there}
+            found.append(OOB_MASKED.finding(where, operand=role, got=end, wanted=there, fill=fill))
+    return found
+
+
+def _touched_end(row: Row, role: str) -> int:
+    return next((end for name, _, end in row.op.touch(row) if name == role), 0)
+
+
+UNDER_MASK: tuple[Check, ...] = (repeat_range, mask_not_zero, masked_inside)
+"""What every instruction keeps that has repeats and a mask."""
+
+
+def approximates(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """The instruction's result is an approximation, documented by an error that it passes."""
+    del tensors, device
+    wanted = "1e-3" if row.dst is not None and row.dst.dtype is HALF else "1e-4"
+    return [NUM_RECIP.finding(where, operand="dst", got="an approximation", wanted=wanted, fill={"api": row.op.api})]
+
+
+def sums_floats(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """Sums are float where those of half are slow and inexact."""
+    del tensors
+    if row.src0 is None or row.src0.dtype is not HALF or not device.has("slow_half_sum"):
+        return []
+    return [NUM_HALF_SUM.finding(where, operand="src0", got=HALF, wanted=FLOAT, fill={"api": row.op.api})]
 
 
 def strides(blk_max: int, rep_max: int, dst_blk_min: int = 1) -> Check:

@@ -24,7 +24,6 @@ from ascendsim.isa.forms import (
     declare,
     elements,
     end_count,
-    lanes_of,
     meet,
 )
 from ascendsim.isa.instruction import (
@@ -40,7 +39,8 @@ from ascendsim.isa.instruction import (
     need_count,
     need_member,
 )
-from ascendsim.isa.lanes import byte_range, element_offsets, lane_grid, repeats_of
+from ascendsim.isa.lanes import byte_range, element_offsets, lane_grid, lanes_of, repeats_of
+from ascendsim.isa.overlap import apart, no_partial_overlap
 from ascendsim.isa.params import need_params
 from ascendsim.isa.sync import BarrierCall, SyncInstructions
 from ascendsim.memory import Lanes, LocalTensor
@@ -126,7 +126,9 @@ def _mask_type(role: str) -> Callable[..., list[Finding]]:
 
 @finds(rules.RESERVED_UB)
 def _reserved_free(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
-    """No operand lies where modes 1 and 2 keep the mask's address or the scalar."""
+    """No operand lies where modes 1 and 2 keep the mask's address or the scalar, on devices that put them there."""
+    if not device.has("select_uses_reserved"):
+        return []
     if "sel_mode" in row.op.params and row.param("sel_mode") == SelMode.VSEL_CMPMASK_SPR:
         return []
     found = []
@@ -224,9 +226,10 @@ SELECT = declare(
         rules.dtypes((HALF, FLOAT), "dst", "src0", "src1"),
         rules.same_dtype,
         rules.aligned("dst", "src0", "src1"),
-        rules.repeat_range,
+        *rules.UNDER_MASK,
         rules.strides(255, 255),
         _reserved_free,
+        no_partial_overlap(),
         rules.in_bounds,
     ),
     uses_mask=True,
@@ -259,10 +262,12 @@ SELECT_SCALAR = declare(
         rules.dtypes((HALF, FLOAT), "dst", "src0"),
         _mask_type("src1"),
         rules.aligned("dst", "src0", "src1"),
-        rules.repeat_range,
+        *rules.UNDER_MASK,
         rules.strides(255, 255),
         _enough_bits("src1", _mask_bits),
         _reserved_free,
+        no_partial_overlap("src0"),
+        apart("src1"),
         rules.in_bounds,
     ),
     uses_mask=True,

@@ -152,7 +152,13 @@ ACCUMULATE = declare(
     family="WholeReduceSum",
     execute=_run_accumulate,
     touch=_touch_lanes,
-    checks=(rules.dtypes((HALF, FLOAT), "src0"), rules.aligned("src0"), rules.repeat_range, rules.in_bounds),
+    checks=(
+        rules.sums_floats,
+        rules.dtypes((HALF, FLOAT), "src0"),
+        rules.aligned("src0"),
+        *rules.UNDER_MASK,
+        rules.in_bounds,
+    ),
     uses_mask=True,
 )
 

@@ -14,6 +14,7 @@ from ascendsim.device import Device
 from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT8, INT16, INT32, UINT8, UINT16, UINT32
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa import rules
+from ascendsim.isa.compare import counter_ignored
 from ascendsim.isa.forms import Call, Form, declare
 from ascendsim.isa.instruction import (
     Array,
@@ -265,6 +266,7 @@ class TransposeInstructions:
                 rules.repeat_range,
                 rules.strides(65535, 65535),
                 _scatter_rules,
+                counter_ignored,
                 rules.in_bounds,
             ),
             uses_mask=False,

@@ -4,20 +4,19 @@ import numpy as np
 
 from ascendsim.device import Device
 from ascendsim.dtypes import HALF, INT16, UINT16
-from ascendsim.errors import Finding, Rule
+from ascendsim.errors import Finding
 from ascendsim.isa import rules
+from ascendsim.isa.compare import counter_ignored
 from ascendsim.isa.forms import Call, Form, declare
 from ascendsim.isa.instruction import Context, Row, Step, TensorRef, finds
+from ascendsim.isa.overlap import OVERLAP
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import Pipe
 
-TRANSPOSE_OVERLAP = Rule(
-    "E-OVERLAP",
+TRANSPOSE_OVERLAP = OVERLAP.saying(
     "Transpose: dst and src overlap without being the same",
-    "separate buffers",
-    "asc-devkit docs, general constraints",
-    condition="Source and destination of Transpose, or of a SoftmaxGrad call that is not front mode, share "
-    "bytes without starting at the same address.",
+    hint="separate buffers",
+    source="asc-devkit docs, general constraints",
 )
 SIDE = 16
 """Rows and columns of a Transpose."""
@@ -82,6 +81,7 @@ class SquareTransposeInstructions:
                 rules.same_dtype,
                 rules.aligned("dst", "src0"),
                 _same_or_apart,
+                counter_ignored,
                 rules.in_bounds,
             ),
             uses_mask=False,

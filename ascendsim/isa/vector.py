@@ -5,6 +5,7 @@ from decimal import Decimal
 import numpy as np
 
 from ascendsim.dtypes import FLOAT, HALF, INT16, INT32
+from ascendsim.isa import rules
 from ascendsim.isa.elementwise import unary
 from ascendsim.isa.forms import binary, scalar_binary
 from ascendsim.isa.instruction import Array
@@ -159,7 +160,7 @@ class VectorInstructions:
         """
         return np.sqrt(src)
 
-    @unary("Rsqrt", "vrsqrt", FLOATS)
+    @unary("Rsqrt", "vrsqrt", FLOATS, rules.approximates)
     @staticmethod
     def rsqrt(src: Array) -> Array:
         """dst[i] = 1 / square root of src[i]; half, float.
@@ -171,7 +172,7 @@ class VectorInstructions:
         """
         return rounded_once(src, lambda wide: 1.0 / np.sqrt(wide), lambda x: 1 / x.sqrt())
 
-    @unary("Reciprocal", "vrec", FLOATS)
+    @unary("Reciprocal", "vrec", FLOATS, rules.approximates)
     @staticmethod
     def reciprocal(src: Array) -> Array:
         """dst[i] = 1 / src[i]; half, float.

@@ -16,6 +16,16 @@ from ascendsim.terms import HalfOverflow, TPosition
 
 DEVICE = load_device("Ascend910B1")
 UB_BYTES = 65536
+ADVICE = ("W-ALIGN-GM", "W-NUM-RECIP", "W-NUM-HALFREDUCE", "W-OOB-MASKED")
+"""What costs time or precision on hardware, or might: values are right all the same."""
+
+OVERLAPS = ("E-OVERLAP", "E-OVERLAP-WIDEN", "E-COUNTER-COPY", "W-MASK-MODE")
+"""Random kernels overlap on purpose, and leave counter mode on: what the model does then is held to the oracle, too."""
+
+
+def without_advice(findings):
+    """Findings about what a kernel computes."""
+    return tuple(f for f in findings if f.code not in ADVICE)
 
 
 def local(name, kind, address, length):
@@ -70,7 +80,7 @@ def run_both(kernel, ground, saturate=False):
     oracle = LaneOracle(as_memory(ground.ub), [as_memory(g) for g in ground.gm_bytes], saturate)
     recording = record(kernel, DEVICE, 1, tuple(ground.gm), ())
     assert recording.complete
-    static = (*recording.findings, *check_rows(recording.program, DEVICE))
+    static = without_advice((*recording.findings, *check_rows(recording.program, DEVICE)))
     mode = HalfOverflow.SATURATE if saturate else HalfOverflow.INF_NAN
     gm = tuple(ground.gm_bytes)
     done = execute(recording.program, DEVICE, gm, overflow=mode, ub=ground.ub, log_core=0)
@@ -83,10 +93,10 @@ def as_memory(memory):
 
 
 def compare(kernel, ground, saturate=False, clean=True):
-    """Run both and hold every byte to the oracle; with `clean`, no static rule may object."""
+    """Run both and hold every byte to the oracle; with `clean`, no static rule may object but those of overlap."""
     both = run_both(kernel, ground, saturate)
     if clean:
-        assert both.static == ()
+        assert [f for f in both.static if f.code not in OVERLAPS] == []
     same_memory("UB", both.ub, both.oracle.ub)
     for i, memory in enumerate(both.gm):
         same_memory(f"GM {i}", memory, both.oracle.gm[i])

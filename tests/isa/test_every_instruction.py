@@ -60,13 +60,21 @@ def floats(start, count):
     return np.arange(start, start + count, dtype=np.float32)
 
 
-def result(kernel, tensor, count, **start):
-    """Elements of `tensor` after running the kernel; `start` maps tensors' names to (tensor, values)."""
+def result(kernel, tensor, count, found=(), **start):
+    """Elements of `tensor` after running the kernel; `start` maps tensors' names to (tensor, values).
+
+    Args:
+        kernel: what to run.
+        tensor: what to return.
+        count: of its elements.
+        found: codes that static rules must give.
+        start: values before the run.
+    """
     ground = Ground()
     for where, values in start.values():
         ground.write(where, values)
     both = run_both(kernel, ground)
-    assert both.static == ()
+    assert tuple(f.code for f in both.static) == found
     assert both.findings == ()
     return both.array(tensor, count).tolist()
 
@@ -291,7 +299,8 @@ def cast_to_integers_clamps_and_turns_nan_into_zero():
 def widening_in_place_overwrites_sources_of_later_repeats():
     """Each repeat is read whole; the second one reads what the first has written (Cast page: unsafe)."""
     h, f = local("h", "half", 0, 512), local("f", "float", 0, 512)
-    got = result(lambda asc: asc.cast(f, h, RoundMode.CAST_NONE, 128), f, 128, h=(h, np.arange(128, dtype=np.float16)))
+    start = (h, np.arange(128, dtype=np.float16))
+    got = result(lambda asc: asc.cast(f, h, RoundMode.CAST_NONE, 128), f, 128, ("E-OVERLAP-WIDEN",), h=start)
     overwritten = np.arange(64, dtype=np.float32).view(np.float16)[64:128]
     assert got[:64] == list(range(64))
     assert got[64:] == overwritten.astype(np.float32).tolist()

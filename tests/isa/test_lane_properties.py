@@ -439,7 +439,12 @@ def test_brcb(kind, repeat, blk, rep, seed):
         asc.brcb(*t, repeat, BrcbRepeatParams(blk, rep))
 
     compare(kernel, known(seed, d, a, holes=True))
-    one_byte_less_is_refused(kernel, [d, a], reaches)
+    one_byte_less_is_refused(lambda asc, t: kernel(asc, (t[0], a)), [d], reaches[:1])
+    short = replace(a, allocation_bytes=reaches[1] - 1)
+    program = record(lambda asc: kernel(asc, (d, short)), DEVICE, 1, (), ()).program
+    (found,) = (f for f in check_rows(program, DEVICE) if f.severity.value == "E")
+    wanted = f"Brcb reads {8 * repeat} elements, 8 for each repeat, and a has {8 * repeat - 1} from there on"
+    assert (found.code, found.message) == ("E-BRCB-SRC", wanted)
 
 
 def burst_reach(count, length, pitch):

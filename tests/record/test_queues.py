@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from record_harness import DEVICE, VECCALC, VECIN, VECOUT, flags, messages, recorded, rows
+from record_harness import DEVICE, VECCALC, VECIN, VECOUT, flags, local, messages, recorded, rows
 
 from ascendsim import tpipe
 from ascendsim.checks import check_rows
@@ -367,10 +367,43 @@ def test_a_tensor_of_another_queue_is_refused(op):
         t = p.alloc_tensor("half")
         (q.enque if op == "EnQue" else q.free_tensor)(t)
 
-    line = kernel.__code__.co_firstlineno + 6
-    with pytest.raises(KernelError) as caught:
-        recorded(kernel)
-    assert str(caught.value) == f"test_queues.py:{line}: {op}: tensor p does not belong to queue q"
+    recording = recorded(kernel)
+    assert not recording.complete
+    (found,) = (f for f in recording.findings if f.code != "E-MEM-LEAK")
+    assert (found.code, found.where) == ("E-BUF-POSITION", f"test_queues.py:{kernel.__code__.co_firstlineno + 6}")
+    assert found.message == f"{op}: tensor p belongs to p, not to queue q on VECIN"
+
+
+def test_a_tensor_of_no_queue_is_refused():
+    def kernel(asc):
+        pipe, q = asc.t_pipe(), asc.t_que(VECIN, 1, "q")
+        pipe.init_buffer(q, 1, 64)
+        q.enque(local("t", "half", 4096, 64))
+
+    (found,) = recorded(kernel).findings
+    assert (found.code, found.message) == (
+        "E-BUF-POSITION",
+        "EnQue: tensor t belongs to no queue, not to queue q on VECIN",
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "offset", "messages_"),
+    [
+        (8, 32, []),
+        (16, 0, []),
+        (9, 32, [("E-BUF-OFFSET", "TBuf b: a view of 68 B does not fit, the buffer has 64 B")]),
+        (1, 16, [("E-BUF-OFFSET", "TBuf b: a view from byte 16 on is no multiple of 32 B past the buffer's start")]),
+        (1, -32, [("E-BUF-OFFSET", "TBuf b: a view from byte -32 on is no multiple of 32 B past the buffer's start")]),
+    ],
+)
+def test_a_view_of_a_tbuf_starts_on_a_datablock_inside(count, offset, messages_):
+    def kernel(asc):
+        pipe, buf = asc.t_pipe(), asc.t_buf(VECCALC, "b")
+        pipe.init_buffer(buf, 1, 64)
+        assert buf.get_with_offset("float", count, offset).start_bytes == offset
+
+    assert messages(recorded(kernel)) == messages_
 
 
 @pytest.mark.parametrize("use", ["alloc_tensor", "deque", "get"])
