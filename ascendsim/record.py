@@ -61,7 +61,7 @@ from ascendsim.memory import FRAMEWORK_TMP, GM_ALIGN_BYTES, RESERVED_TMP, Global
 from ascendsim.program import Program, QueInfo
 from ascendsim.progress import StageProgress
 from ascendsim.terms import Buffer, HardEvent, MaskMode, Pipe, TPosition
-from ascendsim.tpipe import PIPE_MULTI, SYNC_EXHAUST, TBuf, TPipe, TQue
+from ascendsim.tpipe import FREED_READ, FREED_WRITE, PIPE_MULTI, SYNC_EXHAUST, TBuf, TPipe, TQue
 
 MASK_LEFT = MASK_IGNORED.saying(
     "counter mode is still on when the kernel ends", "call set_mask_norm and reset_mask", "asc-devkit docs, mask page"
@@ -335,6 +335,16 @@ class AiCore(
         elif op.takes_scalar:
             raise self.fail(f"{op.api}: the scalar must be a number or a Register, got {scalar!r}")
         self._segment.rows.append(row)
+        for role, tensor in (("dst", dst), ("src0", src0), ("src1", src1)):
+            if isinstance(tensor, LocalTensor) and tensor.que >= 0:
+                self._check_alive(op.api, role, tensor)
+
+    def _check_alive(self, api: str, role: str, tensor: LocalTensor) -> None:
+        """Find the use of a queue's tensor after it was freed."""
+        que = next(q for q in self.ques if q.index == tensor.que)
+        if isinstance(que, TQue) and que.is_free(tensor):
+            rule = FREED_WRITE if role == "dst" else FREED_READ
+            self.report(rule, operand=role, got="FREE", wanted="allocated", api=api, tensor=tensor.name)
 
     def new_register(self, dtype: DType, api: str = "GetValue") -> Register:
         """Return the next scalar register of the template being recorded."""

@@ -127,6 +127,21 @@ MEM_LEAK = Rule(
     condition="A queue still holds a buffer that was not freed when the kernel ends.",
 )
 
+FREED_READ = Rule(
+    "E-MEM-FREED-READ",
+    "{api} {operand} reads {tensor}, which FreeTensor has given back",
+    "free a tensor behind its last use",
+    "asc-tools, npu-check ErrorRead1",
+    condition="An instruction reads a queue's tensor whose buffer is free when the instruction is issued.",
+)
+FREED_WRITE = Rule(
+    "E-MEM-FREED-WRITE",
+    "{api} {operand} writes {tensor}, which FreeTensor has given back",
+    "free a tensor behind its last use, or AllocTensor again",
+    "asc-tools, npu-check ErrorWrite1",
+    condition="An instruction writes a queue's tensor whose buffer is free when the instruction is issued.",
+)
+
 
 class State(Enum):
     """Life of a queue buffer."""
@@ -347,6 +362,11 @@ class TQue(_Buffers):
         for state in self._states:
             if state is not State.FREE:
                 self.asc.report(MEM_LEAK, operand=self.name, got=state.value, wanted=State.FREE.value)
+
+    def is_free(self, tensor: LocalTensor) -> bool:
+        """Whether the buffer of one of this queue's tensors is free."""
+        slot = (tensor.address_bytes - self.address_bytes) // self.buffer_bytes
+        return self._states[slot] is State.FREE
 
     def _slot_of(self, tensor: LocalTensor, op: str, allowed: tuple[State, ...]) -> int:
         self.asc.settle()

@@ -62,7 +62,7 @@ ALL_3510 = Rule(
     "sources in one bank and dst in the other of the group",
     "let both sources start alike modulo 512 B and dst 256 B further; an instruction in place gains nothing here",
     "asc-devkit, bank_conflict_3510 example",
-    condition="dst of an instruction with two sources hits a bank that one of them reads in the same repeat.",
+    condition="The dst of an instruction with two sources hits a bank that one of them reads in the same repeat.",
     archs=(3510,),
 )
 RULES = (RR, RW, WW, ALL_3510)

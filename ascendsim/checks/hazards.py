@@ -233,6 +233,8 @@ class _Hazards:
 
     def _clash(self, clash: Clash) -> Hazard:
         first, second = self.accesses.all[clash.earlier], self.accesses.all[clash.later]
+        if clash.was_held and first.template == second.template and first.at > second.at:
+            first, second = second, first  # the kernel has them in this order
         low, high = self.accesses.shared(clash.earlier, clash.later)
         rows = self.accesses.row(first), self.accesses.row(second)
         sites = ((first.template, first.at), (second.template, second.at))

@@ -37,6 +37,8 @@ class Clash:
 
     earlier: int
     later: int
+    was_held: bool = False
+    """Whether the later row stayed behind on its pipe: the kernel may have it first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +247,7 @@ class _Walk:
         if step.act is Act.TOUCH:
             if self.watched:
                 self._watch(p, row)
-            self._touch(p, step)
+            self._touch(p, row)
         elif step.act is Act.SET:
             self._set(p, row)
             self._wake()
@@ -297,22 +299,22 @@ class _Walk:
             self.doubled.append((site, waiting[-1].site))
         waiting.append(Pending(site, tuple(clock)))
 
-    def _touch(self, p: int, step: Step) -> None:
-        for number in step.accesses:
+    def _touch(self, p: int, row: Held) -> None:
+        for number in row.step.accesses:
             for q in range(len(self.pipes)):
-                self._compare(p, q, number)
-        self._logs[p] += step.accesses
+                self._compare(p, q, number, was_held=row.issued is not None)
+        self._logs[p] += row.step.accesses
         if p == 0:
             self._clocks[0][0] = len(self._logs[0])
 
-    def _compare(self, p: int, q: int, number: int) -> None:
+    def _compare(self, p: int, q: int, number: int, *, was_held: bool) -> None:
         """Look for the last access of pipe q that is open to pipe p and clashes; after it all count as finished."""
         log, known = self._logs[q], self._clocks[p][q]
         if known == len(log) or (p == q and self.pipes[p] in self.ordered):
             return
         for at in self._candidates(log, known, number):
             if self._clash(p == q, log[at], number):
-                self.clashes.append(Clash(log[at], number))
+                self.clashes.append(Clash(log[at], number, was_held))
                 self._clocks[p][q] = at + 1
                 return
 
@@ -377,7 +379,7 @@ def _held_anew(held: Held, anew: Callable[[Iterable[int]], tuple[int, ...]]) -> 
 
 
 def _shortened(log: list[int], marks: set[int]) -> tuple[dict[int, int], tuple[int, ...]]:
-    """Leave out what every clock knows, and of the same access between two marks all but one.
+    """Leave out what every clock knows, and of the same access between two marks all but the last.
 
     Returns:
         The new number of each mark, and the log that is left.
@@ -387,5 +389,5 @@ def _shortened(log: list[int], marks: set[int]) -> tuple[dict[int, int], tuple[i
     numbers: dict[int, int] = {}
     for place, following in zip(places, [*places[1:], len(log)], strict=True):
         numbers[place] = len(kept)
-        kept += sorted(set(log[place:following]))
+        kept += list(dict.fromkeys(reversed(log[place:following])))[::-1]
     return numbers, tuple(kept)

@@ -222,6 +222,7 @@ def _record_compare(
         )
 
 
+@finds(COUNTER_IGNORED)
 def counter_ignored(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """An instruction that takes no mask does not run in counter mode, which somebody switched on for it."""
     del tensors, device

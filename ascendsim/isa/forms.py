@@ -390,7 +390,7 @@ def with_scalar(fn: Arithmetic) -> Bind:
 class BinaryCall(Call):
     """dst, src0, src1; then count, or mask, repeat_times and strides."""
 
-    reports = (rules.RANGE_MASK,)
+    reports = (rules.RANGE_MASK, rules.RANGE_MASK_BITS)
 
     @overload
     def __call__(self, dst: LocalTensor, src0: LocalTensor, src1: LocalTensor, count: int, /) -> None: ...
@@ -453,7 +453,7 @@ def binary(api: str, mnemonic: str, allowed: tuple[DType, ...]) -> Callable[[Cal
 class ScalarCall(Call):
     """dst, src, scalar; then count, or mask, repeat_times and strides. The scalar is a number or a Register."""
 
-    reports = (rules.RANGE_MASK,)
+    reports = (rules.RANGE_MASK, rules.RANGE_MASK_BITS)
 
     @overload
     def __call__(self, dst: LocalTensor, src: LocalTensor, scalar: float | Register, count: int, /) -> None: ...

@@ -194,6 +194,7 @@ def _pattern_fits(row: Row, tensors: tuple[TensorRef, ...], device: Device, wher
     return [OFFSET_TYPE.finding(where, operand="src1_pattern", got=row.src1.dtype, wanted=wanted, fill=fill)]
 
 
+@finds(MASK_OVERLAP)
 def _in_place_or_apart(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """Dst begins where the source does, or meets none of it; what a pattern of bits writes is not known here."""
     del device

@@ -119,7 +119,7 @@ class DataCopyPadExtParams:
 class CopyCall(Call):
     """dst, src, mask, repeat_times, repeat_params."""
 
-    reports = (rules.RANGE_MASK,)
+    reports = (rules.RANGE_MASK, rules.RANGE_MASK_BITS)
 
     def __call__(
         self, dst: LocalTensor, src: LocalTensor, mask: Mask, repeat_times: int, repeat_params: CopyRepeatParams
@@ -151,6 +151,7 @@ def _copy_overlap_grid(row: Row, lanes: int) -> tuple[Array, Array]:
     return _copy_grid(row, row.dst.dtype)
 
 
+@finds(COUNTER_COPY)
 def _counts_each_repeat(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """In counter mode no datablock of dst is written by two repeats, as it is where repeat_times is taken as unused."""
     del tensors, device
@@ -209,7 +210,7 @@ def move(ctx: Context, row: Row, dst: Lanes, src: Lanes, steps: Callable[[], Arr
 class DuplicateCall(Call):
     """dst, scalar; then count, or mask, repeat_times, dst_blk_stride, dst_rep_stride."""
 
-    reports = (rules.RANGE_MASK,)
+    reports = (rules.RANGE_MASK, rules.RANGE_MASK_BITS)
 
     @overload
     def __call__(self, dst: LocalTensor, scalar: float | Register, count: int, /) -> None: ...
@@ -321,6 +322,7 @@ def _brcb_rules(row: Row, tensors: tuple[TensorRef, ...], device: Device, where:
     return found
 
 
+@finds(BRCB_SOURCE)
 def _brcb_source(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """The source holds 8 elements for each repeat."""
     del device
@@ -428,7 +430,7 @@ def _pad(ctx: Context, row: Row, rest: Array) -> list[Step]:
 class DataCopyCall(Call):
     """dst, src; then count in elements, or DataCopyParams. GM to UB, UB to GM, or UB to UB."""
 
-    reports = (rules.DTYPE_SAME, rules.ALIGN_COUNT)
+    reports = (rules.DTYPE_SAME, rules.ALIGN_COUNT, PATH)
 
     def __call__(self, dst: Tensor, src: Tensor, count_or_params: int | DataCopyParams) -> None:
         """Record the call."""
@@ -464,7 +466,7 @@ class DataCopyCall(Call):
 class DataCopyPadCall(Call):
     """dst, src, DataCopyExtParams; and for GM to UB DataCopyPadExtParams."""
 
-    reports = (rules.DTYPE_SAME, rules.RANGE_PAD)
+    reports = (rules.DTYPE_SAME, rules.RANGE_PAD, PATH)
 
     def __call__(
         self,
@@ -540,6 +542,7 @@ def _pad_fields(row: Row, tensors: tuple[TensorRef, ...], device: Device, where:
     return found
 
 
+@finds(BUF_ROLE)
 def _documented_role(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """GM is loaded into VECIN and stored from VECOUT; VECCALC and explicit tensors have no queue's flags to miss."""
     del device
@@ -555,6 +558,7 @@ def _documented_role(row: Row, tensors: tuple[TensorRef, ...], device: Device, w
     return [BUF_ROLE.finding(where, operand=role, got=tensor.position, wanted=wanted, fill=fill)]
 
 
+@finds(COPY_OVERLAP)
 def _bursts_apart(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """Bursts inside UB share no byte with what they read, unless they copy it onto itself."""
     del device

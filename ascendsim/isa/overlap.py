@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT, HALF, INT32
 from ascendsim.errors import Finding, Rule
-from ascendsim.isa.instruction import Check, Operand, Row, TensorRef
+from ascendsim.isa.instruction import Check, Operand, Row, TensorRef, finds
 from ascendsim.isa.lanes import element_offsets, lane_grid, lanes_of, operand_at
 
 Offsets = NDArray[np.int64]
@@ -67,6 +67,7 @@ def no_partial_overlap(*roles: str, grid: Grid = lane_grid) -> Check:
     """
     looked_at = roles or ("src0", "src1")
 
+    @finds(OVERLAP, OVERLAP_LATER, OVERLAP_NONE, OVERLAP_WIDEN)
     def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
         del device
         found: list[Finding] = []
@@ -81,6 +82,7 @@ def no_partial_overlap(*roles: str, grid: Grid = lane_grid) -> Check:
 def apart(*roles: str) -> Check:
     """Dst shares no byte with the operands in these roles: their page allows none."""
 
+    @finds(OVERLAP_NONE)
     def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
         del device
         return [

@@ -387,6 +387,7 @@ def in_bounds(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: s
 def in_bounds_but(left_out: str) -> Check:
     """As `in_bounds`, but for one operand, whose length has a rule of its own."""
 
+    @finds(OOB_LOCAL_BEFORE, OOB_LOCAL)
     def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
         del device
         return [found for found in _out_of_bounds(row, tensors, where) if found.operand != left_out]
@@ -439,7 +440,7 @@ def dtypes(allowed: Iterable[DType], *roles: str) -> Check:
     """Operands in these roles have one of these dtypes, and one that the device's file leaves the instruction."""
     names = tuple(allowed)
 
-    @finds(BF16_NOT_MODELLED, DTYPE_BF16, DTYPE_OP)
+    @finds(BF16_NOT_MODELLED, DTYPE_BF16, DTYPE_HERE, DTYPE_OP)
     def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
         del tensors
         found, api = [], row.op.api
@@ -481,7 +482,7 @@ def _pair_name(dst: DType, src: DType) -> str:
 def dtype_pairs(pairs: tuple[tuple[DType, DType], ...]) -> Check:
     """Types of dst and of the sources, which have one type, are one of these pairs, and one that the device has."""
 
-    @finds(BF16_NOT_MODELLED, DTYPE_BF16, DTYPE_PAIR)
+    @finds(BF16_NOT_MODELLED, DTYPE_BF16, DTYPE_PAIR, DTYPE_PAIR_HERE)
     def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
         del tensors
         kinds = [o.dtype for _, o in row.operands]
@@ -496,8 +497,9 @@ def dtype_pairs(pairs: tuple[tuple[DType, DType], ...]) -> Check:
         got = f"{', '.join(map(str, kinds[1:]))} -> {kinds[0]}"
         wanted = ", ".join(f"{src} -> {dst}" for dst, src in here)
         fill = {"api": row.op.api, "arch": device.npu_arch}
-        rule = DTYPE_PAIR_HERE if is_known else DTYPE_PAIR
-        return [rule.finding(where, operand="dst", got=got, wanted=wanted, fill=fill)]
+        if is_known:
+            return [DTYPE_PAIR_HERE.finding(where, operand="dst", got=got, wanted=wanted, fill=fill)]
+        return [DTYPE_PAIR.finding(where, operand="dst", got=got, wanted=wanted, fill=fill)]
 
     return check
 
@@ -534,6 +536,7 @@ def repeat_range(row: Row, tensors: tuple[TensorRef, ...], device: Device, where
     return found
 
 
+@finds(MASK_ZERO)
 def mask_not_zero(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """In normal mode a lane is selected, on devices that take no mask 0; what does nothing anyway is no matter."""
     del tensors
@@ -545,6 +548,7 @@ def mask_not_zero(row: Row, tensors: tuple[TensorRef, ...], device: Device, wher
     return [MASK_ZERO.finding(where, operand="mask", got=0, wanted="a lane", fill=fill)]
 
 
+@finds(OOB_MASKED)
 def masked_inside(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """Lanes of sources that the mask leaves out lie inside, too; where active ones do not, that is found instead."""
     del device
@@ -575,6 +579,7 @@ UNDER_MASK: tuple[Check, ...] = (repeat_range, mask_not_zero, masked_inside)
 """What every instruction keeps that has repeats and a mask."""
 
 
+@finds(NUM_RECIP)
 def approximates(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """The instruction's result is an approximation, documented by an error that it passes."""
     del tensors, device
@@ -582,6 +587,7 @@ def approximates(row: Row, tensors: tuple[TensorRef, ...], device: Device, where
     return [NUM_RECIP.finding(where, operand="dst", got="an approximation", wanted=wanted, fill={"api": row.op.api})]
 
 
+@finds(NUM_HALF_SUM)
 def sums_floats(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """Sums are float where those of half are slow and inexact."""
     del tensors
