@@ -19,89 +19,94 @@ class PlainRow:
     touches: tuple = field(default=())
 
 
-def edges_of(rows):  # noqa: PLR0912 - one branch for each reason
-    """Yield (point, later point); points are (row, "begin" | "end"). None if a wait has no set."""
-    last_begin, sets, waits, gates, scalar = {}, {}, {}, {}, None
+def edges_of(rows):  # noqa: C901, PLR0912 - one branch for each reason
+    """Yield (point, later point); point 2 i is the begin of row i, 2 i + 1 its end. A wait without a set is a circle."""
+    last_begin, sets, waits, gate, open_rows, scalar = {}, {}, {}, {}, {}, None
     for i, row in enumerate(rows):
-        yield (i, "begin"), (i, "end")
+        begin, end = 2 * i, 2 * i + 1
+        yield begin, end
         if scalar is not None:
-            yield (scalar, "end"), (i, "begin")  # the scalar unit ends a row before it issues the next
+            yield 2 * scalar + 1, begin  # the scalar unit ends a row before it issues the next
         if row.pipe in last_begin:
-            yield (last_begin[row.pipe], "begin"), (i, "begin")
-        for gate in gates.get(row.pipe, ()):
-            yield (gate, "end"), (i, "begin")
-        if row.kind in ("set", "barrier"):
-            for k in range(i):
-                if rows[k].pipe == row.pipe:
-                    yield (k, "end"), (i, "end")
-        if row.kind == "barrier_all":
-            for k in range(i):
-                yield (k, "end"), (i, "end")
+            yield 2 * last_begin[row.pipe], begin
+        if row.pipe in gate:
+            yield 2 * gate[row.pipe] + 1, begin
+        pipes = [row.pipe] if row.kind in ("set", "barrier") else list(open_rows) if row.kind == "barrier_all" else []
+        for pipe in pipes:
+            for k in open_rows.get(pipe, ()):
+                yield 2 * k + 1, end
+            if row.kind != "set" or pipe == row.pipe:
+                open_rows[pipe] = [i]  # its end is behind all of theirs
         if row.kind == "set":
             sets.setdefault(row.flag, []).append(i)
         if row.kind == "wait":
             waits.setdefault(row.flag, []).append(i)
         if row.kind in ("wait", "barrier"):
-            gates.setdefault(row.pipe, []).append(i)
+            gate[row.pipe] = i
         if row.pipe == "S":
             scalar = i
         last_begin[row.pipe] = i
+        open_rows.setdefault(row.pipe, []).append(i)
     for flag, waiting in waits.items():
         raised = sets.get(flag, [])
         for n, wait in enumerate(waiting):
-            if n >= len(raised):
-                yield (wait, "end"), (wait, "begin")  # never: a circle
-            else:
-                yield (raised[n], "end"), (wait, "end")
+            yield (2 * raised[n] + 1, 2 * wait + 1) if n < len(raised) else (2 * wait + 1, 2 * wait)
 
 
 def reached(rows):
-    """For each point the points that come after it, as a set; None if rows wait for each other."""
-    after = {}
-    incoming = {(i, side): 0 for i in range(len(rows)) for side in ("begin", "end")}
+    """For each point those that come after it, as the bits of a number; None if rows wait for each other."""
+    count = 2 * len(rows)
+    after, incoming = [[] for _ in range(count)], [0] * count
     for one, other in edges_of(rows):
-        after.setdefault(one, []).append(other)
+        after[one].append(other)
         incoming[other] += 1
-    ready = [point for point, count in incoming.items() if count == 0]
+    ready = [point for point in range(count) if incoming[point] == 0]
     order = []
     while ready:
         point = ready.pop()
         order.append(point)
-        for later in after.get(point, ()):
+        for later in after[point]:
             incoming[later] -= 1
             if incoming[later] == 0:
                 ready.append(later)
-    if len(order) < 2 * len(rows):
+    if len(order) < count:
         return None
-    sets = {}
+    bits = [0] * count
     for point in reversed(order):
-        mine = set()
-        for later in after.get(point, ()):
-            mine.add(later)
-            mine |= sets[later]
-        sets[point] = mine
-    return sets
+        for later in after[point]:
+            bits[point] |= 1 << later | bits[later]
+    return bits
+
+
+def meet(one, other):
+    """Whether two sets of bytes share one; those in one piece are ranges."""
+    if isinstance(one, range) and isinstance(other, range):
+        return one.start < other.stop and other.start < one.stop
+    if isinstance(one, range):
+        one, other = other, one
+    return any(b in other for b in one)
 
 
 def conflicts(rows):
     """Pairs of rows that touch the same bytes, at least one writing, with (earlier writes, later writes)."""
     found = {}
-    for i, k in combinations(range(len(rows)), 2):
+    busy = [i for i, row in enumerate(rows) if row.touches]
+    for i, k in combinations(busy, 2):
         for memory, taken, writes in rows[i].touches:
             for other, others, writes_too in rows[k].touches:
-                if memory == other and (writes or writes_too) and taken & others:
+                if memory == other and (writes or writes_too) and meet(taken, others):
                     found.setdefault((i, k), set()).add((writes, writes_too))
     return found
 
 
 def races(rows, ordered_pipes=("S",)):
     """Pairs of rows in conflict that nothing orders; None if rows wait for each other."""
-    sets = reached(rows)
-    if sets is None:
+    bits = reached(rows)
+    if bits is None:
         return None
     found = set()
     for (i, k), kinds in conflicts(rows).items():
-        if (k, "begin") in sets[i, "end"] or (i, "begin") in sets[k, "end"]:
+        if bits[2 * i + 1] >> 2 * k & 1 or bits[2 * k + 1] >> 2 * i & 1:
             continue
         same = rows[i].pipe == rows[k].pipe
         if same and (rows[i].pipe in ordered_pipes or not any(writes for writes, _ in kinds)):
