@@ -32,6 +32,7 @@ from ascendsim.errors import (
     Rejected,
     Severity,
 )
+from ascendsim.files import is_file, parse_toml
 from ascendsim.progress import COMPILING
 
 app = typer.Typer(
@@ -335,7 +336,7 @@ def parse_changes(changes: list[str] | None) -> dict[str, Any]:
     """Turn KEY=VALUE options into values: TOML where it parses as TOML, else text.
 
     Raises:
-        InputError: an option without "=".
+        InputError: an option without "=", or a value that TOML does not have.
     """
     parsed: dict[str, Any] = {}
     for change in changes or []:
@@ -343,9 +344,11 @@ def parse_changes(changes: list[str] | None) -> dict[str, Any]:
         if not equals or not key.strip():
             raise InputError(f"--set {change}: want KEY=VALUE, such as tiling.tile_m=32")
         try:
-            parsed[key.strip()] = tomllib.loads(f"value = {text}")["value"]
+            parsed[key.strip()] = parse_toml(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
             parsed[key.strip()] = text
+        except ValueError as error:
+            raise InputError(f"--set {key}: {str(error).removeprefix('value: ')}") from None
     return parsed
 
 
@@ -375,7 +378,7 @@ def _print_json(value: object) -> None:
 
 def _need_folder(option: str, path: Path | None) -> None:
     """Refuse a file in the place of a folder before anything is computed."""
-    if path is not None and path.is_file():
+    if path is not None and is_file(path):
         raise InputError(f"{option} {path}: is a file; name a folder")
 
 
