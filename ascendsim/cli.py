@@ -5,6 +5,7 @@ Exit codes: 0 done; 1 findings of severity E; 2 input that cannot be used; 3 an 
 """
 
 import gc
+import io
 import json
 import signal
 import sys
@@ -495,6 +496,8 @@ def _unraisable(what: "sys.UnraisableHookArgs") -> None:
 
 
 def _run_command() -> None:
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may hold what no terminal can show
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except Rejected as error:

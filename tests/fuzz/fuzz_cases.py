@@ -14,6 +14,7 @@ from fuzz_odd import (
     STRINGS,
     bytes_changed,
     changed,
+    mild,
     npy_of,
     npz_of,
     odd,
@@ -38,6 +39,12 @@ _SMALL = {
     "vector_add": {"block_dim": 2, "tiling": {"tile_length": 64}, "shapes": {"x": [256], "y": [256], "z": [256]}},
 }  # fmt: skip
 """The shipped scenarios, made small."""
+
+
+FILE_NAMES = (
+    "[b].toml", "[/x].toml", "名.toml", "s", "-s.toml", "a b.toml", "\udcff.toml", "a\nb.toml", "💥.toml", "%s{0}.toml", "s.txt",
+    "a/s.toml", "n" * 240 + ".toml", "\u202e.toml", "\x1b[31m.toml", ".toml", "..toml",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -117,37 +124,43 @@ def scenario(random):
             "cycles": {"max": 9},
             "peak_ub_bytes": {"min": 1},
         }
-    if random.random() < 0.75:
-        text = toml_of(changed(random, tree))
-    else:
-        text = text_changed(random, toml_of(tree))
+    name = _file_name(random, "s.toml")
     command = random.choice(("run", "run", "run", "check", "plan"))
-    argv = [command, "s.toml", *_options(random, command, 0.3)]
-    return Case("scenario", argv, files | {"s.toml": text})
+    argv = [command, name, *_options(random, command, 0.3)]
+    return Case("scenario", argv, files | {name: _toml_changed(random, tree)})
+
+
+def _file_name(random, usual):
+    return usual if random.random() < 0.9 else random.choice(FILE_NAMES)
+
+
+def _toml_changed(random, tree):
+    """A tree with a mistake as TOML, or one with other values that may be right."""
+    pick = random.random()
+    if pick < 0.45:
+        return toml_of(changed(random, tree))
+    if pick < 0.8:
+        return toml_of(mild(random, tree))
+    return text_changed(random, toml_of(tree))
 
 
 def plan(random):
     """A plan with a mistake."""
     tree = tomllib.loads(random.choice(plan_texts()))
-    if random.random() < 0.8:
-        changed(random, tree)
-        if random.random() < 0.3:
-            tables = [
-                t
-                for key in ("queues", "buffers", "tiling", "apis")
-                for t in [tree.get(key)]
-                if isinstance(t, dict) and t
-            ]
-            table = random.choice(tables or [{}])
-            for name in list(table)[:1]:
-                if isinstance(table[name], dict):
-                    table[name]["bytes"] = random.choice(EXPRESSIONS)
-                else:
-                    table[name] = random.choice(EXPRESSIONS)
-        text = toml_of(tree)
-    else:
-        text = text_changed(random, toml_of(tree))
-    return Case("plan", ["plan", "p.toml", *_options(random, "plan", 0.4)], {"p.toml": text})
+    if random.random() < 0.3:
+        tables = [tree[key] for key in ("queues", "buffers", "tiling", "apis", "temps") if tree.get(key)]
+        table = random.choice(tables)
+        name = random.choice(list(table))
+        if isinstance(table[name], dict):
+            table[name][random.choice(("bytes", "bytes", "num"))] = random.choice(EXPRESSIONS)
+        else:
+            table[name] = random.choice(EXPRESSIONS)
+    name = _file_name(random, "p.toml")
+    text = toml_of(tree) if random.random() < 0.2 else _toml_changed(random, tree)
+    argv = ["plan", name, *_options(random, "plan", 0.4)]
+    if random.random() < 0.01:
+        argv += ["--out", _value(random, "--out")]
+    return Case("plan", argv, {name: text})
 
 
 def tiling(random):
@@ -158,7 +171,7 @@ def tiling(random):
         ).read_text()
     )
     tree["tiling"]["tile_m"] = 4
-    text = toml_of(changed(random, tree)) if random.random() < 0.7 else text_changed(random, toml_of(tree))
+    text = _toml_changed(random, tree)
     named = tomllib.loads(scenario_texts()[2])
     named["tiling"] = random.choice(("t.toml",) * 8 + STRINGS)
     if random.random() < 0.5:
@@ -182,7 +195,7 @@ def data(random):
             "rtol": random.choice((0.1, 0, -1, float("nan"))),
         }
     if random.random() < 0.2:
-        changed(random, tree["tensors"], 1)
+        random.choice((changed, mild))(random, tree["tensors"], 1)
     engine = random.choice(("compiled", "reference"))
     argv = ["run", "s.toml", "--engine", engine, *(["--json"] if random.random() < 0.3 else [])]
     return Case("data", argv, {"s.toml": toml_of(tree), f"d.{suffix}": _data(random, suffix)})
@@ -386,6 +399,8 @@ def arguments(random, place):
             case _:
                 argv.insert(at, random.choice(("--json", "--help", "--json=1", "--set", "--")))
     files = {"s.toml": scenario_texts()[1].encode(), "p.toml": plan_texts()[1].encode()}
+    if command in ("plan", "tmpsize") and random.random() < 0.02:
+        argv += ["--out", _value(random, "--out")]
     if "v.toml" in argv:
         files |= {"v.toml": scenario_texts()[4].encode(), "vector_add.py": data_files()["vector_add.py"]}
     if "r" in argv or "why" in argv:
