@@ -1,6 +1,6 @@
-"""What goes wrong in files: odd values, and changes to tables, text, bytes and arrays. All of it follows from a seed."""
+"""What goes wrong in files: odd values, and changes to tables, text, bytes and arrays. All follows from a seed."""
 
-import datetime
+import datetime as dt
 import io
 import struct
 import zipfile
@@ -9,11 +9,13 @@ import numpy as np
 import tomli_w
 
 STRINGS = (
-    "", " ", "\x00", "a\x00b", "\n", "\t", "é", "名前", "💥", "‮", "\x1b[31m", "a" * 300, "x" * 5000, "..", ".", "/",
+    "", " ", "\x00", "a\x00b", "\n", "\t", "é", "名前", "💥", "\u202e", "\x1b[31m", "a" * 300, "x" * 5000, "..",
+    ".", "/",
     "../x", "a/b", "a\\b", "~", "[b]x[/b]", "[/]", "[/x]", "%s%d", "{0}{x}{", "$HOME", "nan", "inf", "-1", "1e999",
     "None", "true", "'", '"', "a.b.c", "x:y", ":", "x.py:main", "k.py:", "k.py:nix", "k.py:main", "half", "float",
     "float64", "min", "max", "framework", "fit", "operator", "input", "output", "MTE2,V", "V,V", ",", "x*y", "1//0",
-    "a" * 250 + ".toml", "data.npz", "missing.npy", "t.toml", "s.toml", "9" * 30, "rows", "k", "(" * 60, "0x10", "½", "²",
+    "a" * 250 + ".toml", "data.npz", "missing.npy", "t.toml", "s.toml", "9" * 30, "rows", "k", "(" * 60, "0x10",
+    "½", "²",
 )  # fmt: skip
 NUMBERS = (
     0, 1, 2, 3, 5, 7, 8, 15, 16, 31, 32, 33, 63, 64, 65, 100, 255, 256, -1, -2, -32, 2**40, 2**47, 2**53 + 1, 2**62,
@@ -23,19 +25,21 @@ FLOATS = (0.0, -0.0, 0.5, 1.0, -1.5, 1e-320, 1e30, 1e308, float("nan"), float("i
 OTHERS = (
     True,
     False,
-    datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC),
-    datetime.date(1, 1, 1),
-    datetime.time(23, 59),
+    dt.datetime(2024, 1, 1, tzinfo=dt.UTC),
+    dt.date(1, 1, 1),
+    dt.time(23, 59),
 )
 EXPRESSIONS = (
-    "rows * k", "rows // 0", "align(rows, 0)", "align(rows, -32)", "ceil(rows, 0)", "ceil(1, -1)", "min()", "max(1)", "rows +",
+    "rows * k", "rows // 0", "align(rows, 0)", "align(rows, -32)", "ceil(rows, 0)", "ceil(1, -1)", "min()",
+    "max(1)", "rows +",
     "-" * 60 + "1", "((((rows))))", "rows ** 2", "rows / 2", "9223372036854775807 + 1", "elements", "m + n", "k % rows",
-    "KiB", "half", "rows * rows * rows * rows * rows * rows * rows * rows * 1000000", "0 - rows", "fit", "1 +" * 400 + " 1",
+    "KiB", "half", "rows * rows * rows * rows * rows * rows * rows * rows * 1000000", "0 - rows", "fit",
+    "1 +" * 400 + " 1",
     "rows rows", "9" * 5000, "a" * 1001, "min(rows, k, 1)", "blocks", "tmp", "³", "x", "１",
 )  # fmt: skip
 
 
-def odd(random, depth=0):
+def odd(random, depth=0):  # noqa: PLR0911 - one return for each kind
     """A value that is likely to be wrong where it comes to stand."""
     pick = random.random()
     if pick < 0.3:
@@ -76,7 +80,7 @@ def changed(random, tree, times=None):
     return tree
 
 
-def _change(random, tree, where, key):
+def _change(random, tree, where, key):  # noqa: C901 - one case for each change
     value = where[key]
     match random.randrange(12):
         case 0:
@@ -131,9 +135,12 @@ def mild(random, tree, times=None):
 
 
 _WORDS = (
-    "half", "float", "bfloat16_t", "int32_t", "int8_t", "uint8_t", "int64_t", "float16", "zeros", "ones", "arange", "constant",
-    "uniform", "normal", "softmax_rows", "Ascend910B1", "Ascend310P3", "Ascend950PR_9579", "Ascend310B1", "sample", "none",
-    "reference", "both", "hit", "miss", "min", "max", "framework", "fit", "UB", "L1", "L0C", "VECIN", "VECOUT", "softmax_grad",
+    "half", "float", "bfloat16_t", "int32_t", "int8_t", "uint8_t", "int64_t", "float16", "zeros", "ones", "arange",
+    "constant",
+    "uniform", "normal", "softmax_rows", "Ascend910B1", "Ascend310P3", "Ascend950PR_9579", "Ascend310B1", "sample",
+    "none",
+    "reference", "both", "hit", "miss", "min", "max", "framework", "fit", "UB", "L1", "L0C", "VECIN", "VECOUT",
+    "softmax_grad",
     "soft_max_flash_v2", "log_soft_max", "safe", "hardware", "saturate",
 )  # fmt: skip
 
@@ -150,10 +157,14 @@ def toml_of(tree):
 
 
 _LINES = (
-    b"a = " + b"[" * 3000 + b"]" * 3000, b"b = " + b"9" * 5000, b"c = 1979-99-99", b"[a.b]", b"[[tensors]]", b"[tiling]",
-    b"schema = 1", b"schema = 2", b"= 3", b"x", b'd = "', b"e = '''", b"\xff\xfe", b"\xef\xbb\xbf", b"\x00", b"f = {a = 1",
-    b"g = " + b"{x = " * 500 + b"1" + b"}" * 500, b"h." * 2000 + b"h = 1", b"i = 0x" + b"f" * 5000, b"j = 1e400", b"# \x7f",
-    b"[" + b"k." * 1500 + b"k]", b"l = 99:99:99", b"m = -0", b"n = +nan", b'"" = 1', b'o = "\\ud800"', b"p = 1__0", b"\r",
+    b"a = " + b"[" * 3000 + b"]" * 3000, b"b = " + b"9" * 5000, b"c = 1979-99-99", b"[a.b]", b"[[tensors]]",
+    b"[tiling]",
+    b"schema = 1", b"schema = 2", b"= 3", b"x", b'd = "', b"e = '''", b"\xff\xfe", b"\xef\xbb\xbf", b"\x00",
+    b"f = {a = 1",
+    b"g = " + b"{x = " * 500 + b"1" + b"}" * 500, b"h." * 2000 + b"h = 1", b"i = 0x" + b"f" * 5000, b"j = 1e400",
+    b"# \x7f",
+    b"[" + b"k." * 1500 + b"k]", b"l = 99:99:99", b"m = -0", b"n = +nan", b'"" = 1', b'o = "\\ud800"', b"p = 1__0",
+    b"\r",
 )  # fmt: skip
 
 
@@ -213,8 +224,7 @@ def odd_array(random):
     """An array of a wrong dtype, shape or content."""
     element, shape = random.choice(_DTYPES), random.choice(_SHAPES)
     if element == "|O":
-        found = np.empty(shape, object)
-        return found
+        return np.empty(shape, object)
     array = np.zeros(shape, element)
     if element[1] == "f" and random.random() < 0.3:
         array = array + np.array(random.choice((np.nan, np.inf, -np.inf, 65504)), element)

@@ -4,8 +4,6 @@
 """
 
 import argparse
-import os
-import resource
 import sys
 import tempfile
 import time
@@ -13,19 +11,17 @@ from collections import Counter
 from pathlib import Path
 
 from fuzz_cases import KINDS, case_of
-from fuzz_watch import emptied, snapshot, told_by, watching, wrong
+from fuzz_watch import empty, snapshot, told_by, watching, wrong
 
-MEMORY_BYTES = 8 << 30
-"""What the process may take: a case that asks for more must be told so."""
+PROGRESS = 10_000
+"""Cases between two lines that say how far it is."""
 
 
 def one(seed, number, place, kinds=tuple(KINDS)):
     """Run one case; return it, what the command said, and what is wrong."""
     case = case_of(seed, number, place / "good", kinds)
-    folder = emptied(place / "case") / "work"
-    folder.mkdir()
-    case.write(folder)
-    os.chdir(folder)
+    empty(place / "case")
+    case.write(place / "case" / "work")
     before = snapshot(place / "case")
     told = told_by(case.argv)
     return case, told, wrong(case.argv, told, before, snapshot(place / "case"))
@@ -33,7 +29,8 @@ def one(seed, number, place, kinds=tuple(KINDS)):
 
 def series(seed, numbers, place, kinds=tuple(KINDS)):
     """Run cases; yield each with its number, its seconds, what the command said, and what is wrong."""
-    with watching():
+    (place / "case" / "work").mkdir(parents=True, exist_ok=True)
+    with watching(place / "case" / "work"):
         for number in numbers:
             begun = time.monotonic()
             case, told, found = one(seed, number, place, kinds)
@@ -51,7 +48,6 @@ def main():
     parser.add_argument("--place", type=Path)
     parser.add_argument("--slow", type=float, default=5.0, help="Seconds from which a case is told.")
     asked = parser.parse_args()
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     kinds = tuple(asked.kinds.split(","))
     with tempfile.TemporaryDirectory(prefix="ascendsim-fuzz-") as temporary:
         place = (asked.place or Path(temporary)).resolve()
@@ -62,27 +58,28 @@ def main():
 def run(seed, numbers, place, kinds, slow):
     """Run cases and print a line for each new kind of mistake; return 1 if there is any."""
     failures, codes, seconds = Counter(), Counter(), Counter()
-    begun = time.monotonic()
+    begun, busy_begun = time.monotonic(), time.process_time()
     for number, took, case, told, found in series(seed, numbers, place, kinds):
         codes[case.kind, told.code] += 1
         seconds[case.kind] += took
         if len(numbers) == 1:
             print(case.argv, told.out, told.err, told.escaped, sep="\n")
+        if number and number % PROGRESS == 0:
+            print(f"{number} cases after {time.monotonic() - begun:.0f} s", flush=True)
         if took > slow:
             print(f"case {number} ({case.kind}) took {took:.1f} s: {case.argv}", flush=True)
         for text in found:
             failures[text] += 1
             if failures[text] == 1:
                 print(f"case {number} ({case.kind}): {text}: {case.argv}", flush=True)
-    whole = time.monotonic() - begun
+    whole, busy = time.monotonic() - begun, time.process_time() - busy_begun
     for kind in kinds:
         of_kind = {code: count for (name, code), count in sorted(codes.items()) if name == kind}
         count = sum(of_kind.values())
         told_codes = ", ".join(f"{count} with {code}" for code, count in of_kind.items())
         print(f"{kind}: {count} cases, {1000 * seconds[kind] / max(1, count):.1f} ms each; exit codes: {told_codes}")
-    print(
-        f"{len(numbers)} cases in {whole:.0f} s, seed {seed}: {sum(failures.values())} mistakes of {len(failures)} kinds"
-    )
+    mistakes = f"{sum(failures.values())} mistakes of {len(failures)} kinds"
+    print(f"{len(numbers)} cases in {whole:.0f} s ({busy:.0f} s of processor time), seed {seed}: {mistakes}")
     for text, count in failures.most_common():
         print(f"{count:6} {text}")
     return 1 if failures else 0

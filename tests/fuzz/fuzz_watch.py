@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import re
+import resource
 import shutil
 import signal
 import sys
@@ -25,6 +26,8 @@ CODES = {int(code) for code in cli.Exit}
 DRAWN = 200
 LIMIT_S = 20
 """Seconds that one small case may take."""
+MEMORY_BYTES = 8 << 30
+"""What the process may take: a case that asks for more must be told so."""
 RUN_FILES = {"report.md", "trace.json", "outputs.npz", "findings.json", "scenario.toml", "run.npz", RUN_FILE, *PICTURES}
 _TEMPORARY = re.compile(r"\..*\.[0-9a-f]{8}")
 _JSON_COMMANDS = ("run", "check", "devices", "tmpsize", "plan", "why")
@@ -35,7 +38,10 @@ class Hang(BaseException):
 
 
 class InPlace:
-    """Stands in for the process that draws, which takes a second for each run: draws one run in DRAWN, in this process."""
+    """Stands in for the process that draws, which takes a second for each run.
+
+    It draws one run in DRAWN, in this process; what goes wrong then escapes.
+    """
 
     begun = 0
 
@@ -75,12 +81,15 @@ class Told:
 
 
 @contextmanager
-def watching():
-    """Make ready for many calls: one command object, no pictures, warnings are errors, no .pyc files beside kernels."""
+def watching(folder):
+    """Work in a folder. One command object, hardly any pictures, warnings are errors, no .pyc files beside kernels."""
     before = cli.app, painter.Painter, sys.argv, sys.dont_write_bytecode, Path.cwd()
     alarm = signal.signal(signal.SIGALRM, _hang)
     cli.app, painter.Painter = typer.main.get_command(cli.app), InPlace
     sys.dont_write_bytecode = True
+    os.chdir(folder)
+    memory = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, memory[1]))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -88,6 +97,7 @@ def watching():
     finally:
         cli.app, painter.Painter, sys.argv, sys.dont_write_bytecode = before[:4]
         os.chdir(before[4])
+        resource.setrlimit(resource.RLIMIT_AS, memory)
         signal.signal(signal.SIGALRM, alarm)
 
 
@@ -191,8 +201,12 @@ def _of_files(told, before, after):
             yield "half a run is left"
 
 
-def emptied(folder):
-    """An empty folder."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
+def empty(place):
+    """Remove all from a case's folder but the one in it that is worked in."""
+    for entry in [*os.scandir(place), *os.scandir(place / "work")]:
+        if entry.path == str(place / "work"):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        else:
+            os.remove(entry.path)  # noqa: PTH107 - for speed

@@ -1,0 +1,174 @@
+"""Some of the cases that `make deep` runs, and the smallest input of each mistake that they have found."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fuzz_cases import scenarios
+from fuzz_odd import npz_of, toml_of
+from fuzz_run import series
+
+import ascendsim as asc
+from ascendsim.arrays import load_array
+from ascendsim.cli import parse_changes
+from ascendsim.dtypes import FLOAT
+from ascendsim.plan.answer import load_plan
+from ascendsim.runfolder import write_run
+from ascendsim.scenario import load_scenario
+from ascendsim.user_code import load_function
+
+CASES, SERIES = 2000, 4
+SCENARIO = """
+schema = 1
+device = "Ascend910B1"
+operator = "softmax_grad"
+block_dim = 1
+tiling.tile_m = 4
+[tensors]
+grad = { role = "input", shape = [8, 64], dtype = "float", file = "x.bin" }
+src = { role = "input", shape = [8, 64], dtype = "float", file = "x.bin" }
+dst = { role = "output", shape = [8, 64], dtype = "float" }
+[expect.values.dst]
+"""
+PLAN = 'schema = 1\ndevice = "Ascend910B1"\n[tiling]\nn = 8\n[buffers]\nb = { bytes = "n * float" }\n'
+LONG = "a" * 300
+
+
+@pytest.mark.parametrize("part", range(SERIES))
+def test_no_input_gives_a_traceback_or_half_a_file(tmp_path, part):
+    each = CASES // SERIES
+    told = series(0, range(part * each, (part + 1) * each), tmp_path)
+    assert [(number, case.argv, found) for number, _, case, _, found in told if found] == []
+
+
+# ---- TOML ----------------------------------------------------------------------------------------------------------
+
+TOO_LARGE = "a whole number must lie in -2^63..2^63 - 1"
+TOO_DEEP = "tables and arrays lie deeper than 50 inside each other"
+
+
+@pytest.mark.parametrize("load", [load_scenario, lambda file: load_plan(file, {})])
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("x = " + "9" * 5000, TOO_LARGE),
+        ("x.y = [1, 9223372036854775808]", f"x.y.1: {TOO_LARGE}"),
+        ("x = -9223372036854775809", f"x: {TOO_LARGE}"),
+        ("x = " + "[" * 3000 + "]" * 3000, TOO_DEEP),
+        ("k." * 60 + "k = 1", f"k.k.k: {TOO_DEEP}"),
+        ("x = " + "[" * 51 + "]" * 51, f"x.0.0: {TOO_DEEP}"),
+    ],
+)
+def test_numbers_and_nesting_that_toml_has_no_room_for(tmp_path, load, text, reason):
+    file = tmp_path / "s.toml"
+    file.write_text(f"schema = 1\n{text}\n")
+    with pytest.raises(asc.InputError) as caught:
+        load(file)
+    assert str(caught.value) == f"{file}: not valid TOML: {reason}"
+
+
+@pytest.mark.parametrize(("value", "reason"), [("9" * 5000, TOO_LARGE), ("[" * 3000 + "]" * 3000, TOO_DEEP)])
+def test_the_same_in_set(value, reason):
+    with pytest.raises(asc.InputError) as caught:
+        parse_changes([f"tiling.x={value}"])
+    assert str(caught.value) == f"--set tiling.x: {reason}"
+
+
+def test_names_that_no_file_can_have(tmp_path):
+    file = tmp_path / "s.toml"
+    file.write_text(SCENARIO.replace("tiling.tile_m = 4", f'tiling = "{LONG}"'))
+    with pytest.raises(asc.InputError, match="no such file beside the scenario, and no shipped tiling"):
+        load_scenario(file)
+    file.write_text(SCENARIO.replace("x.bin", f"{LONG}.bin"))
+    with pytest.raises(asc.InputError, match="does not exist"):
+        load_scenario(file)
+    with pytest.raises(asc.InputError, match="no such scenario file"):
+        load_scenario(LONG)
+    with pytest.raises(asc.InputError, match="no such plan or scenario file"):
+        load_plan(LONG, {})
+    with pytest.raises(asc.InputError, match="no run there"):
+        asc.load_run(LONG)
+    with pytest.raises(asc.InputError, match="does not exist"):
+        load_array(tmp_path / f"{LONG}.npy", None, FLOAT, (64,), "tensors.x")
+    with pytest.raises(asc.InputError, match="is not there"):
+        load_function(f"{LONG}.py:main", tmp_path, "kernel")
+
+
+def test_infinite_numbers_survive_in_the_resolved_scenario(tmp_path):
+    tree = scenarios()[0] | {"tiling": {"tile_m": 16, "tmp_bytes": 13312, "scale": 1.0, "lowest": float("-inf")}}
+    (tmp_path / "s.toml").write_bytes(toml_of(tree))
+    resolved = load_scenario(tmp_path / "s.toml").resolved()
+    assert resolved["tiling"]["lowest"] == float("-inf")
+    toml_of(resolved)
+
+
+def test_a_name_that_no_terminal_shows(tmp_path):
+    (tmp_path / "p\udcff.toml").write_text(PLAN)
+    command = [Path(sys.executable).parent / "ascendsim", "plan", "p\udcff.toml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(rb"p\udcff on Ascend910B1: fits")
+
+
+# ---- data and runs -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("header", [b"{", b"(" * 5000, b"", b"[" * 200])
+@pytest.mark.parametrize("name", ["x.npy", "x.npz"])
+def test_a_header_that_is_no_table(tmp_path, header, name):
+    npy = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+    (tmp_path / name).write_bytes(npy if name == "x.npy" else npz_of({"x": npy}))
+    with pytest.raises(asc.InputError, match="it is cut off or damaged"):
+        load_array(tmp_path / name, None, FLOAT, (64,), "tensors.x")
+
+
+def test_a_header_that_claims_more_than_there_is(tmp_path):
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (4000000000000,), }\n"
+    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    with pytest.raises(asc.InputError, match="more than this computer's memory; it is damaged, or must be smaller"):
+        load_array(tmp_path / "x.npy", None, FLOAT, (64,), "tensors.x")
+
+
+@pytest.mark.parametrize("bits", [0x7FA00000, 0x7F800000], ids=["a NaN that signals", "infinity"])
+@pytest.mark.parametrize("wanted", ['reference = "operator"\nbound = "operator"', 'file = "x.bin"\nrtol = 0'])
+def test_no_warnings_of_numpy(tmp_path, bits, wanted):
+    (tmp_path / "s.toml").write_text(SCENARIO + wanted)
+    (tmp_path / "x.bin").write_bytes(np.full((8, 64), bits, np.uint32).tobytes())
+    assert {f.code for f in asc.run(tmp_path / "s.toml").findings} == {"W-NUM-NAN"}
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("run")
+    (place / "s.toml").write_text(SCENARIO + 'reference = "operator"\natol = 1')
+    (place / "x.bin").write_bytes(np.ones((8, 64), np.float32).tobytes())
+    write_run(asc.run(place / "s.toml"), place / "r")
+    return place / "r"
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("totals.rows", lambda a: np.pad(a, ((0, 0), (0, 90)), constant_values=1)),
+        ("totals.wait_cycles", lambda a: np.concatenate([a, a + 1])),
+        ("totals.busy_cycles", lambda a: a.reshape(-1)),
+        ("totals.overlap_cycles", lambda a: a[:0]),
+    ],
+)
+def test_a_run_whose_arrays_do_not_fit_each_other(tmp_path, run_folder, name, change):
+    shutil.copytree(run_folder, tmp_path / "r")
+    with np.load(tmp_path / "r" / "run.npz") as stored:
+        arrays = dict(stored)
+    arrays[name] = change(arrays[name])
+    (tmp_path / "r" / "run.npz").write_bytes(npz_of(arrays))
+    with pytest.raises(asc.InputError, match=r"the run is damaged \(.*\); run the scenario again"):
+        asc.load_run(tmp_path / "r")
+
+
+def test_no_infinite_percentage():
+    answer = asc.tmp_size("softmaxgrad", (8, 64), "half")
+    with pytest.raises(asc.InputError, match="--within inf: want a percentage of 0 or more, such as 5"):
+        asc.tmp_curve(answer).within(float("inf"))
