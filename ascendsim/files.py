@@ -1,4 +1,4 @@
-"""Files that a user names: whether they are there, and the TOML in them."""
+"""What a user's computer has: the files they name, the TOML in them, and its memory."""
 
 import os
 import tomllib
@@ -24,6 +24,14 @@ def is_file(path: Path) -> bool:
 def exists(path: Path) -> bool:
     """Whether anything is there, under the same condition."""
     return os.path.exists(path)  # noqa: PTH110 - as above
+
+
+def memory_bytes() -> int | None:
+    """How much memory this computer has; None where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 def read_toml(file: Path) -> dict[str, Any]:

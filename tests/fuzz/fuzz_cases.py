@@ -79,6 +79,7 @@ def scenarios():
             tree["tensors"][tensor]["shape"] = shape
             if "file" in tree["tensors"][tensor]:
                 tree["tensors"][tensor]["file"] = "data.npz"
+            tree["tensors"][tensor] |= {"scale": 1.0, "value": 0.0}
         tree["machine"] = {"engine": "compiled", "values": "all"}
         trees.append(tree)
     return tuple(trees)
@@ -117,7 +118,9 @@ def scenario(random):
     files = _files_of(tree)
     tree.setdefault("machine", {})["engine"] = random.choice(("compiled", "compiled", "compiled", "both", "reference"))
     if random.random() < 0.2:
-        tree["machine"] |= {"values": random.choice(("sample", "none"))}
+        tree["machine"] |= {"values": random.choice(("sample", "sample", "none"))}
+        if tree["machine"]["values"] == "sample" and random.random() < 0.5:
+            tree["machine"] |= {"sample": ["first", "random"], "sample_tiles": 2, "sample_seed": 0}
     if random.random() < 0.15 and "device" in tree:
         del tree["device"]
         tree["platform"] = {"aic_cores": 2, "aiv_cores": 4, "ub_bytes": 65536, "l2_bytes": 4096, "clock_mhz": 1000}
@@ -199,6 +202,8 @@ def data(random):
         }
     if random.random() < 0.2:
         random.choice((changed, mild))(random, tree["tensors"], 1)
+    if random.random() < 0.1:
+        tree["expect"]["values"]["dst"]["rtol"] = random.choice((0.0, float("inf"), 1e308))
     engine = random.choice(("compiled", "reference"))
     argv = ["run", "s.toml", "--engine", engine, *(["--json"] if random.random() < 0.3 else [])]
     return Case("data", argv, {"s.toml": toml_of(tree), f"d.{suffix}": _data(random, suffix)})

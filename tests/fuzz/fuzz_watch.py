@@ -173,7 +173,7 @@ def _of_messages(argv, told):
         yield f"exit code {told.code} without a message"
     if re.search(r"(: |\()(\w*Error|None)?\)?$", text) and told.code == 2 and not text.endswith(")"):
         yield f"a message that ends in nothing: {text[-80:]!r}"
-    if "Warning:" in told.err:
+    if re.search(r"\.py:\d+: \w*Warning: ", told.err):
         yield "a warning of Python is printed"
     if told.code in (0, 1, 3) and "--json" in argv and argv[0] in _JSON_COMMANDS and "--help" not in argv:
         try:

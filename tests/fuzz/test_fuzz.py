@@ -15,9 +15,10 @@ import ascendsim as asc
 from ascendsim.arrays import load_array
 from ascendsim.cli import parse_changes
 from ascendsim.dtypes import FLOAT
+from ascendsim.fills import make_fill
 from ascendsim.plan.answer import load_plan
 from ascendsim.runfolder import write_run
-from ascendsim.scenario import load_scenario
+from ascendsim.scenario import TensorSpec, load_scenario
 from ascendsim.user_code import load_function
 
 CASES, SERIES = 2000, 4
@@ -111,6 +112,24 @@ def test_a_name_that_no_terminal_shows(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=120)
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.startswith(rb"p\udcff on Ascend910B1: fits")
+
+
+def test_data_larger_than_the_computers_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("ascendsim.machine.memory_bytes", lambda: 10_000)
+    (tmp_path / "s.toml").write_text(SCENARIO.replace('file = "x.bin"', 'fill = "ones"'))
+    with pytest.raises(asc.InputError) as caught:
+        asc.run(tmp_path / "s.toml")
+    assert str(caught.value) == (
+        "tensors.grad.shape = [8, 64]: computing values takes at least 16384 B of memory, this computer has 10000 B; "
+        'make it smaller, or set machine.values = "none"'
+    )
+    assert asc.run(tmp_path / "s.toml", set={"machine.values": "none"}).values == "none"
+
+
+@pytest.mark.parametrize("fill", ["normal", "uniform", "softmax_rows", "arange"])
+@pytest.mark.parametrize("scale", [float("inf"), float("-inf"), float("nan"), 1e308])
+def test_fills_of_any_scale(fill, scale):
+    make_fill(TensorSpec(role="input", shape=[3, 4], dtype="half", fill=fill, seed=1, scale=scale), "tensors.x")
 
 
 # ---- data and runs -------------------------------------------------------------------------------------------------
