@@ -33,7 +33,7 @@ from ascendsim.errors import (
     Rejected,
     Severity,
 )
-from ascendsim.files import is_file, parse_toml
+from ascendsim.files import parse_toml
 from ascendsim.progress import COMPILING
 
 app = typer.Typer(
@@ -378,9 +378,11 @@ def _print_json(value: object) -> None:
 
 
 def _need_folder(option: str, path: Path | None) -> None:
-    """Refuse a file in the place of a folder before anything is computed."""
-    if path is not None and is_file(path):
-        raise InputError(f"{option} {path}: is a file; name a folder")
+    """Refuse a folder that nothing can be written into before anything is computed."""
+    if path is not None:
+        from ascendsim.runfolder import check_place
+
+        check_place(option, path)
 
 
 @contextmanager

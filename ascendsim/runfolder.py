@@ -78,16 +78,20 @@ def check_folder(target: Path) -> None:
     """Raise InputError unless a run can be written there: into a new or empty folder, or one that holds a run."""
     try:
         names = {path.name for path in target.iterdir()} if target.is_dir() else set()
-        is_file = target.exists() and not target.is_dir()
     except OSError as error:
         raise InputError(f"--out {target}: cannot be used: {error.strerror}") from None
     if names and not names & {RUN_FILE, UNFINISHED}:
         raise InputError(f"--out {target}: the folder holds other files and no run; choose a new or empty one")
-    if is_file:
-        raise InputError(f"--out {target}: is a file; name a folder")
+    check_place("--out", target)
+
+
+def check_place(option: str, target: Path) -> None:
+    """Raise InputError unless a folder is there or can be made, and files can be written into it."""
+    if exists(target) and not target.is_dir():
+        raise InputError(f"{option} {target}: is a file; name a folder")
     there = next(path for path in (target.absolute(), *target.absolute().parents) if exists(path))
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        raise InputError(f"--out {target}: nothing can be written into {there}; name another folder")
+        raise InputError(f"{option} {target}: nothing can be written into {there}; name another folder")
 
 
 def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:

@@ -12,8 +12,8 @@ from fuzz_odd import npz_of, toml_of
 from fuzz_run import series
 
 import ascendsim as asc
+from ascendsim import cli
 from ascendsim.arrays import load_array
-from ascendsim.cli import parse_changes
 from ascendsim.dtypes import FLOAT
 from ascendsim.fills import make_fill
 from ascendsim.plan.answer import load_plan
@@ -74,7 +74,7 @@ def test_numbers_and_nesting_that_toml_has_no_room_for(tmp_path, load, text, rea
 @pytest.mark.parametrize(("value", "reason"), [("9" * 5000, TOO_LARGE), ("[" * 3000 + "]" * 3000, TOO_DEEP)])
 def test_the_same_in_set(value, reason):
     with pytest.raises(asc.InputError) as caught:
-        parse_changes([f"tiling.x={value}"])
+        cli.parse_changes([f"tiling.x={value}"])
     assert str(caught.value) == f"--set tiling.x: {reason}"
 
 
@@ -185,6 +185,22 @@ def test_a_run_whose_arrays_do_not_fit_each_other(tmp_path, run_folder, name, ch
     (tmp_path / "r" / "run.npz").write_bytes(npz_of(arrays))
     with pytest.raises(asc.InputError, match=r"the run is damaged \(.*\); run the scenario again"):
         asc.load_run(tmp_path / "r")
+
+
+@pytest.mark.parametrize("option", ["--out", "--export"])
+def test_a_folder_that_cannot_be_is_refused_before_anything_is_written(tmp_path, monkeypatch, capsys, option):
+    monkeypatch.chdir(tmp_path)
+    Path("x").touch()
+    other = {"--out": "--export", "--export": "--out"}[option]
+    call = ["ascendsim", "tmpsize", "softmaxgrad", "--shape", "8,64", "--dtype", "half", option, "x/y", other, "o"]
+    monkeypatch.setattr("sys.argv", call)
+    with pytest.raises(SystemExit) as ended:
+        cli._run_command()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        f"error: {option} x/y: nothing can be written into {tmp_path / 'x'}; name another folder\n"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
 def test_no_infinite_percentage():
