@@ -225,7 +225,7 @@ def answer(plan: Plan, wanted: str | None = None) -> Answer:
         table=() if solution is None else tuple(tabulate(plan, solution)),
         reuse=tuple(reuse(layout.entries)),
         alive=tuple(most_alive(layout.entries)),
-        less_temp=tuple(less_temp(layout.temps, layout.cuts)),
+        less_temp=tuple(less_temp(layout.temps, layout.cuts, plan.device.ub_bytes)),
     )
 
 

@@ -16,7 +16,7 @@ from ascendsim import cli
 from ascendsim.arrays import load_array
 from ascendsim.dtypes import FLOAT
 from ascendsim.fills import make_fill
-from ascendsim.plan.answer import load_plan
+from ascendsim.plan.answer import answer, load_plan
 from ascendsim.runfolder import write_run
 from ascendsim.scenario import TensorSpec, load_scenario
 from ascendsim.user_code import load_function
@@ -96,6 +96,14 @@ def test_names_that_no_file_can_have(tmp_path):
         load_array(tmp_path / f"{LONG}.npy", None, FLOAT, (64,), "tensors.x")
     with pytest.raises(asc.InputError, match="is not there"):
         load_function(f"{LONG}.py:main", tmp_path, "kernel")
+
+
+def test_a_temp_beyond_ub_is_not_searched_through(tmp_path):
+    text = 'schema = 1\ndevice = "Ascend910B1"\n[apis.a]\napi = "soft_max"\nshape = [8, 64]\ntemp = "t"\n'
+    (tmp_path / "p.toml").write_text(f"{text}[temps.t]\nbytes = {10**17}\n")
+    found = answer(load_plan(tmp_path / "p.toml", {}))
+    assert [f.code for f in found.layout.findings] == ["E-CAP-UB-HW", "E-CAP-UB"]
+    assert [less.bytes for less in found.less_temp] == [4352]
 
 
 def test_infinite_numbers_survive_in_the_resolved_scenario(tmp_path):
