@@ -13,6 +13,7 @@ import traceback
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import typer.main
@@ -175,11 +176,21 @@ def _of_messages(argv, told):
         yield f"a message that ends in nothing: {text[-80:]!r}"
     if re.search(r"\.py:\d+: \w*Warning: ", told.err):
         yield "a warning of Python is printed"
-    if told.code in (0, 1, 3) and "--json" in argv and argv[0] in _JSON_COMMANDS and "--help" not in argv:
+    if told.code in (0, 1, 3) and _asks_for_json(argv):
         try:
             json.loads(told.out, parse_constant=_no_constant)
         except ValueError as error:
             yield f"--json prints no JSON: {error}"[:80]
+
+
+def _asks_for_json(argv):
+    """Whether --json is an option here, and not the value of one such as --out."""
+    if argv[0] not in _JSON_COMMANDS or "--help" in argv:
+        return False
+    flags = {
+        name for option in cli.app.commands[argv[0]].params if getattr(option, "is_flag", 0) for name in option.opts
+    }
+    return any(text == "--json" and (before in flags or not before.startswith("--")) for before, text in pairwise(argv))
 
 
 def _no_constant(name):
