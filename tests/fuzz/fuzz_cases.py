@@ -276,6 +276,8 @@ def folder(random, place):
 
 
 def _array_changed(random, array):  # noqa: PLR0911 - one return for each change
+    if isinstance(array, bytes):
+        return bytes_changed(random, array)
     match random.randrange(7):
         case 0:
             return odd_array(random)

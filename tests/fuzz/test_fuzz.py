@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fuzz_cases import scenarios
+from fuzz_cases import data_files, scenarios
 from fuzz_odd import npz_of, toml_of
 from fuzz_run import series
 
@@ -16,6 +16,7 @@ from ascendsim import cli
 from ascendsim.arrays import load_array
 from ascendsim.dtypes import FLOAT
 from ascendsim.fills import make_fill
+from ascendsim.op_host.softmax import soft_max_grad_tiling_func
 from ascendsim.plan.answer import answer, load_plan
 from ascendsim.runfolder import write_run
 from ascendsim.scenario import TensorSpec, load_scenario
@@ -112,6 +113,17 @@ def test_infinite_numbers_survive_in_the_resolved_scenario(tmp_path):
     resolved = load_scenario(tmp_path / "s.toml").resolved()
     assert resolved["tiling"]["lowest"] == float("-inf")
     toml_of(resolved)
+
+
+@pytest.mark.parametrize("size", [float("inf"), float("nan"), 13312.0])
+def test_a_temp_that_is_no_whole_number_ends_the_recording(tmp_path, size):
+    tree = scenarios()[0]
+    (tmp_path / "s.toml").write_bytes(toml_of(tree | {"tiling": tree["tiling"] | {"tmp_bytes": size}}))
+    (tmp_path / "scaled_softmax_grad.py").write_bytes(data_files()["scaled_softmax_grad.py"])
+    with pytest.raises(asc.KernelError):
+        asc.check(tmp_path / "s.toml")
+    with pytest.raises(TypeError, match="'float' object cannot be interpreted as an integer"):
+        soft_max_grad_tiling_func((16, 128), 4, size, False)
 
 
 def test_a_name_that_no_terminal_shows(tmp_path):
