@@ -3,7 +3,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PYTHON ?= python3
 
-.PHONY: demo test lint types unit bench figures clean
+.PHONY: demo test lint types unit deep bench figures clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/ascendsim run scenarios/softmaxgrad_960x960_float.toml --out out/demo
@@ -20,6 +20,9 @@ types: $(VENV)/.installed-test
 
 unit: $(VENV)/.installed-test
 	$(VENV)/bin/pytest
+
+deep: $(VENV)/.installed-test
+	$(PY) tests/fuzz/fuzz_run.py --cases 100000
 
 bench: $(VENV)/.installed-test
 	$(VENV)/bin/pytest tests/bench/speed.py --benchmark-columns=min,mean,rounds

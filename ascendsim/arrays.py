@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ascendsim.dtypes import BFLOAT16, DType, dtype
 from ascendsim.errors import InputError
+from ascendsim.files import is_file
 
 Array = NDArray[Any]
 _FIXED_TIME = (1980, 1, 1, 0, 0, 0)
@@ -27,11 +28,6 @@ _PICKLED = (
     "holds pickled Python objects, which are not loaded because they can run code; "
     "save plain numeric arrays with numpy.save(..., allow_pickle=False)"
 )
-_UNREADABLE = (
-    ValueError, TypeError, KeyError, OSError, EOFError, MemoryError, OverflowError, NotImplementedError, RuntimeError,
-    zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
-"""What NumPy and zipfile raise for a file that is not what its name says, is cut off, or is damaged."""
 
 
 def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
@@ -87,7 +83,7 @@ def load_npz(path: Path) -> dict[str, Array]:
     Raises:
         InputError: not there, not an .npz, or with pickled objects inside.
     """
-    if not path.is_file():
+    if not is_file(path):
         raise InputError(f"{path}: no such file")
     try:
         return _read_npz(path)
@@ -101,8 +97,10 @@ def _read_npz(path: Path) -> dict[str, Array]:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return restored({name: _array(archive[name], name) for name in archive.files})
-    except _UNREADABLE as error:
-        raise InputError(_why_unreadable(error)) from None
+    except InputError:
+        raise
+    except Exception as error:  # NumPy, zipfile and tokenize raise anything for a file that is damaged
+        raise InputError(_why_unreadable(error)) from error
 
 
 def _array(found: object, name: str) -> Array:
@@ -145,6 +143,8 @@ def _is_pickle(path: Path) -> bool:
 def _why_unreadable(error: Exception) -> str:
     if "allow_pickle" in str(error):  # only object arrays come here: what does not begin like a NumPy file is refused
         return _PICKLED
+    if isinstance(error, MemoryError):
+        return "says it holds more than this computer's memory; it is damaged, or must be smaller"
     return f"cannot be read as a NumPy file: it is cut off or damaged ({type(error).__name__}: {error}); save it again"
 
 
@@ -161,7 +161,7 @@ def load_array(path: Path, key: str | None, want: DType, shape: tuple[int, ...],
     Raises:
         InputError: names the file, what it holds, and what was declared.
     """
-    if not path.is_file():
+    if not is_file(path):
         raise InputError(f"{where}: file {path} does not exist")
     if path.suffix == ".bin":
         return _load_bin(path, want, shape, where)
@@ -190,8 +190,8 @@ def _load_npy(path: Path, where: str) -> Array:
             return np.asarray(np.load(file, allow_pickle=False))
     except InputError as error:
         raise InputError(f"{where}: file {path} {error}") from None
-    except _UNREADABLE as error:
-        raise InputError(f"{where}: file {path} {_why_unreadable(error)}") from None
+    except Exception as error:
+        raise InputError(f"{where}: file {path} {_why_unreadable(error)}") from error
 
 
 def _npz_entry(path: Path, key: str | None, where: str) -> Array:

@@ -10,10 +10,10 @@ from typing import Any
 from ascendsim.check_kernel import is_kernel, kernel_scenario
 from ascendsim.check_tiling import TilingSizes, odd_rows, tiling_scenario
 from ascendsim.errors import Finding, InputError, KernelError, Suppressed
+from ascendsim.files import read_toml
 from ascendsim.machine import Examined, examine, in_order
 from ascendsim.places import Place, place_of
 from ascendsim.plan.answer import answer, load_plan
-from ascendsim.plan.model import read_toml
 from ascendsim.rule_codes import is_chosen, parse_codes, rules_by_code
 from ascendsim.scenario import TILING_KEYS, Scenario, load_scenario, shipped
 

@@ -5,6 +5,7 @@ Exit codes: 0 done; 1 findings of severity E; 2 input that cannot be used; 3 an 
 """
 
 import gc
+import io
 import json
 import signal
 import sys
@@ -32,6 +33,7 @@ from ascendsim.errors import (
     Rejected,
     Severity,
 )
+from ascendsim.files import parse_toml
 from ascendsim.progress import COMPILING
 
 app = typer.Typer(
@@ -400,7 +402,7 @@ def parse_changes(changes: list[str] | None) -> dict[str, Any]:
     """Turn KEY=VALUE options into values: TOML where it parses as TOML, else text.
 
     Raises:
-        InputError: an option without "=".
+        InputError: an option without "=", or a value that TOML does not have.
     """
     parsed: dict[str, Any] = {}
     for change in changes or []:
@@ -408,9 +410,11 @@ def parse_changes(changes: list[str] | None) -> dict[str, Any]:
         if not equals or not key.strip():
             raise InputError(f"--set {change}: want KEY=VALUE, such as tiling.tile_m=32")
         try:
-            parsed[key.strip()] = tomllib.loads(f"value = {text}")["value"]
+            parsed[key.strip()] = parse_toml(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
             parsed[key.strip()] = text
+        except ValueError as error:
+            raise InputError(f"--set {key}: {str(error).removeprefix('value: ')}") from None
     return parsed
 
 
@@ -439,9 +443,11 @@ def _print_json(value: object) -> None:
 
 
 def _need_folder(option: str, path: Path | None) -> None:
-    """Refuse a file in the place of a folder before anything is computed."""
-    if path is not None and path.is_file():
-        raise InputError(f"{option} {path}: is a file; name a folder")
+    """Refuse a folder that nothing can be written into before anything is computed."""
+    if path is not None:
+        from ascendsim.runfolder import check_place
+
+        check_place(option, path)
 
 
 @contextmanager
@@ -557,6 +563,8 @@ def _unraisable(what: "sys.UnraisableHookArgs") -> None:
 
 
 def _run_command() -> None:
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may hold what no terminal can show
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except Rejected as error:

@@ -23,7 +23,8 @@ def make_fill(spec: TensorSpec, where: str) -> Array:
         InputError: the spec has no fill, or its array is larger than this computer's memory.
     """
     try:
-        return _filled(spec, where)
+        with np.errstate(all="ignore"):  # a scale may be infinite or too large: a finding says what comes of it
+            return _filled(spec, where)
     except MemoryError:
         raise InputError(
             f"{where}.shape = {spec.shape}: this computer has too little memory for that many elements; make it smaller"

@@ -1,5 +1,6 @@
 """From a scenario to a result: host tiling, recording, checks, values, schedule. The one place that composes them."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from ascendsim.engine.base import Engine, Keep, L2Info, ScheduleInput, Timeline,
 from ascendsim.errors import Finding, InputError, Rejected, Rule, Severity, Suppressed
 from ascendsim.execute import dtype_array, execute
 from ascendsim.expect import judge
+from ascendsim.files import memory_bytes
 from ascendsim.fills import make_fill
 from ascendsim.memory import Bytes, GlobalTensor, place_in_gm
 from ascendsim.program import Program, QueInfo
@@ -300,8 +302,26 @@ def _prepare(scenario: Scenario, *, with_data: bool) -> _Prepared:
     else:
         argument = _namespace({**scenario.tiling, "queues": {n: {"num": q.num} for n, q in scenario.queues.items()}})
         kernel = _user_kernel(scenario)
+    if with_data:
+        _check_memory(scenario)
     inputs = _inputs(scenario) if with_data else {}
     return _Prepared(scenario, device, scenario.block_dim or device.aiv, kernel, place_in_gm(specs), argument, inputs)
+
+
+def _check_memory(scenario: Scenario) -> None:
+    """Refuse data that this computer has no room for: systems promise more memory than they have.
+
+    A byte of GM stands beside whether it was written; a fill is made as float64 first.
+    """
+    sizes = {name: math.prod(spec.shape) * spec.element.bytes for name, spec in scenario.tensors.items()}
+    fills = (8 * math.prod(spec.shape) for spec in scenario.tensors.values() if spec.fill is not None)
+    need, has = 2 * sum(sizes.values()) + max(fills, default=0), memory_bytes()
+    if has is not None and need > has:
+        largest = max(sizes, key=lambda name: sizes[name])
+        raise InputError(
+            f"tensors.{largest}.shape = {scenario.tensors[largest].shape}: computing values takes at least {need} B of "
+            f'memory, this computer has {has} B; make it smaller, or set machine.values = "none"'
+        )
 
 
 def _namespace(table: Mapping[str, Any]) -> SimpleNamespace:

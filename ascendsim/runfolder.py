@@ -12,6 +12,7 @@ import tomli_w
 from ascendsim import __version__, report, trace
 from ascendsim.arrays import load_npz, npz_bytes, storable
 from ascendsim.errors import InputError, PainterError
+from ascendsim.files import exists, is_file
 from ascendsim.painter import Painter
 from ascendsim.progress import Progress, silent
 from ascendsim.result import RunResult
@@ -77,16 +78,20 @@ def check_folder(target: Path) -> None:
     """Raise InputError unless a run can be written there: into a new or empty folder, or one that holds a run."""
     try:
         names = {path.name for path in target.iterdir()} if target.is_dir() else set()
-        is_file = target.exists() and not target.is_dir()
     except OSError as error:
         raise InputError(f"--out {target}: cannot be used: {error.strerror}") from None
     if names and not names & {RUN_FILE, UNFINISHED}:
         raise InputError(f"--out {target}: the folder holds other files and no run; choose a new or empty one")
-    if is_file:
-        raise InputError(f"--out {target}: is a file; name a folder")
-    there = next(path for path in (target.absolute(), *target.absolute().parents) if path.exists())
+    check_place("--out", target)
+
+
+def check_place(option: str, target: Path) -> None:
+    """Raise InputError unless a folder is there or can be made, and files can be written into it."""
+    if exists(target) and not target.is_dir():
+        raise InputError(f"{option} {target}: is a file; name a folder")
+    there = next(path for path in (target.absolute(), *target.absolute().parents) if exists(path))
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        raise InputError(f"--out {target}: nothing can be written into {there}; name another folder")
+        raise InputError(f"{option} {target}: nothing can be written into {there}; name another folder")
 
 
 def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
@@ -174,7 +179,8 @@ def load_run(folder: str | Path) -> RunResult:
     try:
         result = result_of(record, arrays, outputs, place)
         _check_whole(record, result, place)
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+        _ = result.pipe_use, result.overlaps, result.causes  # what stands in the arrays must refer to what is there
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, StopIteration) as error:
         raise InputError(
             f"{place}: the run is damaged ({type(error).__name__}: {error}); run the scenario again"
         ) from None
@@ -197,9 +203,9 @@ def _check_whole(record: Mapping[str, Any], result: RunResult, place: Path) -> N
 
 def _read_record(place: Path) -> dict[str, Any]:
     file = place / RUN_FILE
-    if not file.is_file() and (place / UNFINISHED).is_file():
+    if not is_file(file) and is_file(place / UNFINISHED):
         raise InputError(f"{place}: writing this run was broken off ({RUN_FILE} is missing); run the scenario again")
-    if not file.is_file():
+    if not is_file(file):
         raise InputError(
             f"{place}: no run there ({RUN_FILE} is missing); make one with ascendsim run SCENARIO --out {place}"
         )

@@ -6,7 +6,6 @@ here; `machine` runs what comes out.
 
 import difflib
 import math
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
@@ -18,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from ascendsim.device import Device, Platform, load_device
 from ascendsim.dtypes import DType, dtype
 from ascendsim.errors import DeviceError, InputError
+from ascendsim.files import is_file, read_toml
 from ascendsim.operators import OPERATORS, Operator, find_operator
 
 SCHEMA = 1
@@ -31,7 +31,7 @@ Shape = tuple[int, ...]
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
 
 class TensorSpec(_Model):
@@ -246,7 +246,7 @@ def shipped(kind: Literal["scenarios", "tilings"], name: str) -> Path | None:
     file_name = name if name.endswith(".toml") else f"{name}.toml"
     package = Path(str(resources.files("ascendsim")))
     for folder in (package / "data" / kind, package.parent / kind):
-        if (folder / file_name).is_file():
+        if is_file(folder / file_name):
             return folder / file_name
     return None
 
@@ -258,7 +258,7 @@ def load_scenario(path: str | Path, changes: Mapping[str, Any] | None = None) ->
         InputError: names file, key, what is wrong and what would be right.
     """
     file = _find(path)
-    return scenario_from(_read(file), file, changes)
+    return scenario_from(read_toml(file), file, changes)
 
 
 def scenario_from(raw: dict[str, Any], file: Path, changes: Mapping[str, Any] | None = None) -> Scenario:
@@ -309,23 +309,12 @@ def _device_of(scenario: Scenario, file: Path) -> Device:
 
 def _find(path: str | Path) -> Path:
     file = Path(path)
-    if file.is_file():
+    if is_file(file):
         return file
     named = shipped("scenarios", str(path)) if file.parent == Path() else None
     if named is None:
         raise InputError(f"{path}: no such scenario file")
     return named
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{file}: not valid TOML: {error}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{file}: not a text file in UTF-8") from None
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
 
 
 def _check_schema(raw: dict[str, Any], file: Path) -> None:
@@ -346,10 +335,10 @@ def _inline_tiling(raw: dict[str, Any], file: Path) -> None:
     if not isinstance(name, str):
         return
     path = file.parent / name
-    found = path if path.is_file() else shipped("tilings", name)
+    found = path if is_file(path) else shipped("tilings", name)
     if found is None:
         raise InputError(f"{file}: tiling = {name!r}: no such file beside the scenario, and no shipped tiling")
-    tiling = _read(found)
+    tiling = read_toml(found)
     _check_schema(tiling, found)
     unknown = set(tiling) - TILING_KEYS
     if unknown:
@@ -555,6 +544,6 @@ def _check_files(scenario: Scenario, file: Path) -> None:
     specs: list[tuple[str, str | None]] = [(f"tensors.{n}.file", spec.file) for n, spec in scenario.tensors.items()]
     specs += [(f"expect.values.{n}.file", spec.file) for n, spec in scenario.expect.values.items()]
     for key, name in specs:
-        if name is not None and not (scenario.folder / name).is_file():
+        if name is not None and not is_file(scenario.folder / name):
             path = scenario.folder / name
             raise InputError(f"{file}: {key} = {name!r}: {path} does not exist; names start at the scenario's folder")

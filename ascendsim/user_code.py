@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from ascendsim.errors import InputError
+from ascendsim.files import is_file
 
 
 def load_function(text: str, folder: Path, what: str) -> Any:
@@ -24,7 +25,7 @@ def load_function(text: str, folder: Path, what: str) -> Any:
     path = folder / file_name
     if not name or path.suffix != ".py":
         raise InputError(f'{what} = {text!r}: want "file.py:function", a file beside the scenario and a function in it')
-    if not path.is_file():
+    if not is_file(path):
         raise InputError(f'{what} = {text!r}: want "file.py:function" beside the scenario; {path} is not there')
     try:
         module = _load_module(path)
@@ -70,5 +71,5 @@ def _importable(folder: Path) -> Iterator[None]:
         sys.path[:] = path
         for name in set(sys.modules) - before:
             package = name.partition(".")[0]
-            if package not in before and ((folder / f"{package}.py").is_file() or (folder / package).is_dir()):
+            if package not in before and (is_file(folder / f"{package}.py") or (folder / package).is_dir()):
                 del sys.modules[name]

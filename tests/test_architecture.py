@@ -47,10 +47,11 @@ LAYERS = {
     "plot": {
         *("analysis", "device", "engine", "isa", "painter", "plan", "program", "result", "stored", "terms", "tmpsize"),
     },
-    "user_code": {"errors"},
-    "arrays": {"dtypes", "errors"},
+    "user_code": {"errors", "files"},
+    "files": {"errors"},
+    "arrays": {"dtypes", "errors", "files"},
     "operators": {"device", "dtypes", "errors", "op_host", "op_kernel", "record", "reference", "terms"},
-    "scenario": {"device", "dtypes", "errors", "operators"},
+    "scenario": {"device", "dtypes", "errors", "files", "operators"},
     "fills": {"dtypes", "errors", "scenario", "terms"},
     "expect": {"arrays", "errors", "operators", "result", "scenario", "user_code"},
     "machine": {
@@ -65,6 +66,7 @@ LAYERS = {
             "errors",
             "execute",
             "expect",
+            "files",
             "fills",
         ),
         *(
@@ -94,17 +96,29 @@ LAYERS = {
     "tmpfolder": {"errors", "plot", "runfolder", "tmpsize"},
     "plan": {
         *("checks", "device", "dtypes", "errors", "isa", "machine", "op_host", "op_kernel", "operators", "plan"),
-        *("report", "scenario", "terms", "tmpsize", "tpipe"),
+        *("files", "report", "scenario", "terms", "tmpsize", "tpipe"),
     },
     "painter": {"errors"},
     "stored": {"__init__", "device", "engine", "errors", "program", "result", "sample"},
-    "runfolder": {"__init__", "arrays", "errors", "painter", "progress", "report", "result", "stored", "trace"},
+    "runfolder": {
+        "__init__",
+        "arrays",
+        "errors",
+        "files",
+        "painter",
+        "progress",
+        "report",
+        "result",
+        "stored",
+        "trace",
+    },
     "cli": {
         *(
             "__init__",
             "check_target",
             "device",
             "errors",
+            "files",
             "machine",
             "painter",
             "progress",
@@ -121,7 +135,7 @@ LAYERS = {
     "check_kernel": {"errors", "scenario"},
     "check_tiling": {"device", "dtypes", "errors", "machine", "op_host", "operators", "plan", "scenario", "terms"},
     "check_target": {
-        *("check_kernel", "check_tiling", "errors", "machine", "places", "plan", "rule_codes", "scenario"),
+        *("check_kernel", "check_tiling", "errors", "files", "machine", "places", "plan", "rule_codes", "scenario"),
     },
     "show_findings": {"check_target", "errors", "places"},
     "sarif": {"__init__", "check_target", "errors", "places", "rule_codes", "runfolder"},

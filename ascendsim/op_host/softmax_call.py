@@ -189,7 +189,7 @@ class Call:
 
     def workspace_check(self, local_work_space_size: int) -> Check:
         """Take the temp bytes in, and return their check."""
-        self.work_bytes = self.u32(local_work_space_size)
+        self.work_bytes = self.u32(index(local_work_space_size))
         return _WORKSPACE_ZERO, self.work_bytes == 0
 
     def no_elements_check(self) -> Check:
@@ -354,4 +354,4 @@ def new_call(
     """
     u32 = Uint32()
     data, sums = type_sizes
-    return Call(function, kind, tuple(index(dim) for dim in shape), u32(data), u32(sums), row, u32)
+    return Call(function, kind, tuple(index(dim) for dim in shape), u32(index(data)), u32(index(sums)), row, u32)

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ascendsim.errors import InputError
+from ascendsim.files import is_file, read_toml
 from ascendsim.plan.formulas import Plan, compiled
 from ascendsim.plan.hints import Alive, LessTemp, Reuse, less_temp, most_alive, reuse
 from ascendsim.plan.layout import Cut, Layout, capacity_bytes, lay_out, limit_bytes
-from ascendsim.plan.model import LIMITS, PLACES, Limit, Place, is_scenario, plan_file, read_toml
+from ascendsim.plan.model import LIMITS, PLACES, Limit, Place, is_scenario, plan_file
 from ascendsim.plan.scenarios import plan_of_scenario
 from ascendsim.plan.solve import Solution, TableRow, cut_cycles, field_to_solve, solve, tabulate, values_of
 from ascendsim.scenario import load_scenario, shipped
@@ -178,10 +179,10 @@ def load_plan(path: str | Path, changes: Mapping[str, Any]) -> Plan:
         InputError, DeviceError: names file, key, what is wrong and what would be right.
     """
     file = Path(path)
-    if not file.is_file():
+    if not is_file(file):
         known = [shipped(kind, str(path)) for kind in ("tilings", "scenarios")] if file.parent == Path() else []
         file = next((found for found in known if found is not None), file)
-    if not file.is_file():
+    if not is_file(file):
         near = _nearest_shipped(file.stem) if file.parent == Path() else ""
         raise InputError(f"{path}: no such plan or scenario file{near}")
     raw = read_toml(file)
@@ -224,7 +225,7 @@ def answer(plan: Plan, wanted: str | None = None) -> Answer:
         table=() if solution is None else tuple(tabulate(plan, solution)),
         reuse=tuple(reuse(layout.entries)),
         alive=tuple(most_alive(layout.entries)),
-        less_temp=tuple(less_temp(layout.temps, layout.cuts)),
+        less_temp=tuple(less_temp(layout.temps, layout.cuts, plan.device.ub_bytes)),
     )
 
 

@@ -73,8 +73,8 @@ class LessTemp:
         return f"{self.use.name}: {self.bytes} B give {then}, {self.use.bytes} B give {now}"
 
 
-def less_temp(temps: Iterable[TempUse], cuts: Iterable[Cut]) -> list[LessTemp]:
-    """Return, for each temp, the least size with the fewest tiles, where that is less than it has.
+def less_temp(temps: Iterable[TempUse], cuts: Iterable[Cut], most_bytes: int) -> list[LessTemp]:
+    """Return, for each temp, the least size with the fewest tiles, where that is less than it has; up to `most_bytes`.
 
     With this size no call has more tiles than it has now, and with every smaller one some call has more than with this.
     """
@@ -82,18 +82,19 @@ def less_temp(temps: Iterable[TempUse], cuts: Iterable[Cut]) -> list[LessTemp]:
     found = []
     for use in temps:
         of_temp = tuple(cut for cut in all_cuts if cut.call.temp == use.name and cut.has_loops)
-        better = _better(use, of_temp)
+        better = _better(use, of_temp, most_bytes)
         if better is not None:
             found.append(LessTemp(use, of_temp, better))
     return found
 
 
-def _better(use: TempUse, cuts: tuple[Cut, ...]) -> tuple[Cut, ...] | None:
+def _better(use: TempUse, cuts: tuple[Cut, ...], most_bytes: int) -> tuple[Cut, ...] | None:
     if not cuts or not all(cut.loops for cut in cuts):
         return None
     best: tuple[Cut, ...] | None = None
     fewest = sum(cut.loops or 0 for cut in cuts) + 1
-    for size in range(align_up(use.least_bytes, DATABLOCK_BYTES), use.bytes, DATABLOCK_BYTES):
+    end = min(use.bytes, most_bytes + 1)
+    for size in range(align_up(use.least_bytes, DATABLOCK_BYTES), end, DATABLOCK_BYTES):
         others = tuple(cut_of(cut.call, size) for cut in cuts)
         loops = sum(other.loops or 0 for other in others)
         if loops < fewest and all(_no_more(other, cut) for other, cut in zip(others, cuts, strict=True)):

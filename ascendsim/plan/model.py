@@ -2,7 +2,6 @@
 
 import difflib
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -171,22 +170,6 @@ _MODELS: dict[str, type[BaseModel]] = {
 def is_scenario(raw: Mapping[str, Any]) -> bool:
     """Whether a TOML file is a scenario rather than a plan."""
     return any(key in raw for key in _SCENARIO_KEYS)
-
-
-def read_toml(file: Path) -> dict[str, Any]:
-    """Return what a TOML file says.
-
-    Raises:
-        InputError: no such file, or no TOML.
-    """
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{file}: not valid TOML: {error}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{file}: not a text file in UTF-8") from None
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
 
 
 def plan_file(raw: Mapping[str, Any], file: str, changes: Mapping[str, Any]) -> PlanFile:

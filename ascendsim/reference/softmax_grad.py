@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 
+@np.errstate(all="ignore")  # data may be infinite or NaN: a finding says so
 def softmax_grad(grad: Array, src: Array, *, is_front: bool = False, ori_k: int | None = None) -> Array:
     """Return (grad - rowsum(grad * src)) * src for [m, k] arrays; with is_front the row sums, [m, 1].
 
@@ -19,6 +20,7 @@ def softmax_grad(grad: Array, src: Array, *, is_front: bool = False, ori_k: int 
     return np.asarray(row_sum if is_front else (g - row_sum) * p)
 
 
+@np.errstate(all="ignore")
 def softmax_grad_bound(grad: Array, src: Array, *, is_front: bool = False, ori_k: int | None = None) -> Array:
     """Return the largest |computed - exact| that float arithmetic allows, elementwise.
 

@@ -4,6 +4,7 @@ A tiling depends on how many rows' worth the temp is, n = temp // row: each n up
 one, beyond only whole groups of eight do, and all rows. So a curve is complete with few points.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -73,7 +74,7 @@ class Curve:
         Raises:
             InputError: a percentage below 0.
         """
-        if not percent >= 0:
+        if not 0 <= percent < math.inf:
             raise InputError(f"--within {percent:g}: want a percentage of 0 or more, such as 5")
         most = _cycles(self.best) * (1 + percent / 100)
         return next(point for point in self.points if _cycles(point) <= most)

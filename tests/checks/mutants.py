@@ -3,8 +3,8 @@ event id, a repeat above 255. Each is one `Mutant`: a program, and where the mis
 
 A mutant is caught if the check finds something new that names the mutated row's line, or that of a row that touches the
 same tensors or uses the same flag. One that nobody finds is an equivalent if the graph of `plain_order` says that
-everything that meets is ordered as before and no operand moved; or it changes only values, if its operand lies elsewhere
-inside its tensor and breaks no rule by that.
+everything that meets is ordered as before and no operand moved; or it changes only values, if its operand lies
+elsewhere inside its tensor and breaks no rule by that.
 """
 
 from dataclasses import dataclass, replace
@@ -57,7 +57,9 @@ def row_mutants(program, number, at, row):
         yield Mutant(f"{row.op.name} deleted", number, at, changed(()))
     if row.op.name in ("set_flag", "wait_flag"):
         event, event_id = row.params
-        yield Mutant("event id swapped", number, at, changed((replace(row, params=(event, (event_id + 1) % EVENT_IDS)),)))
+        yield Mutant(
+            "event id swapped", number, at, changed((replace(row, params=(event, (event_id + 1) % EVENT_IDS)),))
+        )
     if row.body is None:
         for role in ("dst", "src0", "src1"):
             operand = getattr(row, role)

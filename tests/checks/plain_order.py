@@ -20,7 +20,7 @@ class PlainRow:
 
 
 def edges_of(rows):  # noqa: C901, PLR0912 - one branch for each reason
-    """Yield (point, later point); point 2 i is the begin of row i, 2 i + 1 its end. A wait without a set is a circle."""
+    """Yield (point, later point); point 2 i is the begin of row i, 2 i + 1 its end. A wait in vain is a circle."""
     last_begin, sets, waits, gate, open_rows, scalar = {}, {}, {}, {}, {}, None
     for i, row in enumerate(rows):
         begin, end = 2 * i, 2 * i + 1
