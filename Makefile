@@ -22,6 +22,7 @@ unit: $(VENV)/.installed-test
 	$(VENV)/bin/pytest
 
 deep: $(VENV)/.installed-test
+	$(PY) tests/checks/mutant_scores.py
 	$(PY) tests/fuzz/fuzz_run.py --cases 100000
 
 bench: $(VENV)/.installed-test

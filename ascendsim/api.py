@@ -233,7 +233,13 @@ def _format(data_format: Format) -> DataFormat:
 def _record(kernel: Kernel, device: Device, despite_findings: bool) -> tuple[Program, tuple[Finding, ...]]:
     """Record and check; capacity findings do not stop a single call."""
     recording = record(kernel, device, 1, (), ())
-    checked = check_program(recording.program, device, is_complete=recording.complete, with_lifetimes=False)
+    checked = check_program(
+        recording.program,
+        device,
+        is_complete=recording.complete,
+        with_lifetimes=False,
+        known=recording.findings,
+    )
     findings = in_order((*recording.findings, *checked))
     harmless = (*CAPACITY, BEHIND_TENSOR) if despite_findings else CAPACITY
     stopping = tuple(f for f in findings if f.code not in harmless)

@@ -370,13 +370,12 @@ def _record_and_check(ready: _Prepared, progress: Progress) -> _Checked:
     recording = record(ready.kernel, device, block_dim, ready.gm, (ready.argument,), stage(progress, "record"))
     findings += recording.findings
     auto_sync = ready.scenario.machine.auto_sync
-    has_errors = any(f.severity is Severity.ERROR for f in recording.findings)
     findings += check_program(
         recording.program,
         device,
         auto_sync=auto_sync,
         is_complete=recording.complete,
-        with_lifetimes=not has_errors,
+        known=recording.findings,
     )
     if recording.complete:
         findings += idle_cores(recording.program)

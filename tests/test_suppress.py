@@ -69,7 +69,7 @@ def test_check_leaves_out_what_the_scenario_accepts(tmp_path):
     assert asc.check(file, set=changes) == ()
     (accepted,) = examine(load_scenario(file, changes)).suppressed
     assert (accepted.finding.code, accepted.reason) == ("E-OOB-GM", "z is cut off on purpose")
-    assert [f.code for f in asc.check(file)] == ["W-SUPPRESS-UNUSED"]
+    assert [f.code for f in asc.check(file)] == ["W-BANK-RR", "W-SUPPRESS-UNUSED"]
 
 
 def test_run_refuses_what_has_no_meaning_whatever_the_reason(tmp_path):

@@ -62,7 +62,7 @@ HAZARD_V = Rule(
     condition="A vector instruction reads or writes bytes that an earlier one writes, with no PipeBarrier<PIPE_V> "
     "between them. An error where automatic synchronisation is off; else the compiler adds the barrier, and it is a "
     "warning.",
-    archs=(2201, 2002, 3002),
+    archs=(2201, 2002),
 )
 HAZARD_MTE = Rule(
     "E-HAZARD-MTE",

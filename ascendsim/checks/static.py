@@ -1,6 +1,6 @@
 """Static checks: every row of every template once, GM bounds of every call, and what UB has to hold."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -85,6 +85,7 @@ def check_program(
     auto_sync: bool = True,
     is_complete: bool = True,
     with_lifetimes: bool = True,
+    known: Sequence[Finding] = (),
 ) -> tuple[Finding, ...]:
     """Return what the static rules find, once for each rule, line and operand.
 
@@ -98,12 +99,15 @@ def check_program(
         auto_sync: the compiler adds barriers and waits where it can.
         is_complete: the kernel was recorded to its end.
         with_lifetimes: follow the bytes of UB, which nobody may put data into but the program.
+        known: what recording found.
     """
     found, wrong = _check_rows(program, device)
+    errors = [f for f in known if f.severity is Severity.ERROR]
+    wrong |= {n for n, line in enumerate(program.lines) if any(line in f.where for f in errors)}
     accesses = Accesses(program)
     hazards = check_hazards(accesses, device, auto_sync=auto_sync, is_complete=is_complete)
     ordered = tuple(h.finding for h in hazards if not h.lines & wrong)
-    has_lives = with_lifetimes and is_complete and not wrong
+    has_lives = with_lifetimes and is_complete and not wrong and not errors
     lives = check_lifetimes(program, device, accesses) if has_lives else ()
     return (*found, *ordered, *lives)
 

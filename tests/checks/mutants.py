@@ -87,9 +87,10 @@ def shorter_buffers(program, number):
 # ---- judged ---------------------------------------------------------------------------------------------------------
 
 
-def found(program, device):
-    """What a check says, without numbers of bytes that every change moves."""
-    return {(f.code, f.where, f.operand, f.wanted, f.got): f for f in check_program(program, device)}
+def found(program, device, lives=True):
+    """What a check says."""
+    findings = check_program(program, device, with_lifetimes=lives)
+    return {(f.code, f.where, f.operand, f.wanted, f.got): f for f in findings}
 
 
 def related_lines(program, mutant):
@@ -116,9 +117,9 @@ def _pipes(row):
     return {event.src, event.dst}
 
 
-def is_caught(program, mutant, before, device):
+def is_caught(program, mutant, before, device, lives=True):
     """Whether something new is found that names the mistake."""
-    after = found(mutant.program, device)
+    after = found(mutant.program, device, lives)
     lines = related_lines(program, mutant)
     new = [f for key, f in after.items() if key not in before]
     return any(any(line in f"{f.where} {f.message} {f.wanted}" for line in lines) for f in new)
