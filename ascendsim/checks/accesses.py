@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.checks.lanes import Bytes, lanes_of, shape_of
+from ascendsim.checks.lanes import Bytes, RowLanes, lanes_of, shape_of
 from ascendsim.isa.instruction import Row
 from ascendsim.program import Program, Template
 from ascendsim.terms import Buffer, HardEvent, Pipe
@@ -77,7 +77,7 @@ class Accesses:
         self.steps: list[tuple[Step, ...]] = [self._steps(n, t) for n, t in enumerate(program.templates)]
         self._meets: dict[tuple[int, int], bool] = {}
         self._bytes: dict[int, Bytes] = {}
-        self._shapes: dict[Hashable, dict[tuple[str, bool], Bytes]] = {}
+        self._shapes: dict[Hashable, RowLanes] = {}
 
     @cached_property
     def first(self) -> NDArray[np.int64]:
@@ -145,7 +145,7 @@ class Accesses:
                 for role, o in row.operands
                 if role == access.role
             )
-            at = self._lanes(template, row).get((access.role, access.writes))
+            at = self._lanes(template, row).lanes.get((access.role, access.writes))
             if at is None:  # the declaration names the range only
                 known = slice(access.first, access.end)
             else:
@@ -153,7 +153,12 @@ class Accesses:
             self._bytes[number] = known
         return known
 
-    def _lanes(self, template: Template, row: Row) -> dict[tuple[str, bool], Bytes]:
+    def is_plain(self, number: int, step: Step) -> bool:
+        """Whether a row of template `number` reads what must be written and leaves written what it writes."""
+        template = self.program.templates[number]
+        return self._lanes(template, template.rows[step.at]).is_plain
+
+    def _lanes(self, template: Template, row: Row) -> RowLanes:
         """What `lanes_of` says of a row; rows of one shape are looked at once."""
         key = shape_of(template, row)
         known = self._shapes.get(key)

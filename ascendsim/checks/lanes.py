@@ -1,7 +1,7 @@
 """Which bytes one row touches, lane by lane: its arithmetic is asked what it would read and write."""
 
 from collections.abc import Callable, Hashable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +17,27 @@ Bytes = slice | Ints
 """Bytes one behind the other as a slice, others in ascending order."""
 
 
-def lanes_of(template: Template, row: Row) -> dict[tuple[str, bool], Bytes]:
-    """Return which bytes of UB a row touches, counted from its operand's start, by role and whether it is written.
+@dataclass(frozen=True, slots=True)
+class RowLanes:
+    """Which bytes of UB a row touches.
 
-    What may be read or written depending on data (gather, selection) counts whole: it errs towards more bytes.
+    Attributes:
+        lanes: counted from its operand's start, by role and whether it is written. What may be read or written
+            depending on data (gather, selection) counts whole: it errs towards more bytes.
+        is_plain: all that is read must have been written, and all that it writes counts as written then.
     """
+
+    lanes: dict[tuple[str, bool], Bytes]
+    is_plain: bool
+
+
+def lanes_of(template: Template, row: Row) -> RowLanes:
+    """Return which bytes of UB a row touches."""
     looker = _Looker(template.tensors, row)
     step = row.op.execute(looker, row)
     if step is not None:
         step()
-    return {key: _joined(parts) for key, parts in looker.found.items()}
+    return RowLanes({key: _joined(parts) for key, parts in looker.found.items()}, looker.is_plain)
 
 
 def shape_of(template: Template, row: Row) -> Hashable:
@@ -61,6 +72,7 @@ class _Looker:
         self.found: dict[tuple[str, bool], list[Lanes]] = {}
         self.found_gm: dict[tuple[str, bool, int], list[Lanes]] = {}
         self.compare_mask = CompareMask(np.zeros(0, np.uint8))
+        self.is_plain = row.body is None
         self._tensors = tensors
         self._row = row
 
@@ -90,17 +102,19 @@ class _Looker:
 
     def filler(self, dst: Operand, at: Lanes, value: Array | None) -> Step:
         """Return what fills nothing."""
-        del value
+        self.is_plain &= value is not None
         self._note(dst, at, writes=True)
         return _nothing
 
     def disowner(self, dst: Operand, at: Lanes) -> Step:
         """Return what changes how bytes count."""
+        self.is_plain = False
         self._note(dst, at, writes=True)
         return _nothing
 
     def loader(self, operand: Operand, at: Lanes) -> Callable[[], tuple[Array, Array | None]]:
         """Return what gives zeros for elements of an operand, all of them written."""
+        self.is_plain = False
         read = self.reader(operand, at)
         return lambda: (read(), None)
 
@@ -119,11 +133,13 @@ class _Looker:
 
     def picker(self, operand: Operand, length_bytes: int, unit_bytes: int) -> Callable[[Array], Array]:
         """Return what gives zeros: all that may be picked counts as read."""
+        self.is_plain = False
         self._note(operand, Lanes.run(max(0, length_bytes)), writes=False)
         return lambda offsets: np.zeros(offsets.size * (unit_bytes // operand.dtype.bytes), operand.dtype.numpy)
 
     def placer(self, operand: Operand, length_bytes: int) -> Callable[[Array], None]:
         """Return what takes any number of elements: all that may be written counts as written."""
+        self.is_plain = False
         self._note(operand, Lanes.run(max(0, length_bytes)), writes=True)
         return lambda values: None  # noqa: ARG005
 

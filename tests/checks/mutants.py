@@ -149,7 +149,7 @@ def _touches(program, template, call, row):
         return ()
     found_here = []
     starts = {r: template.tensors[o.tensor].address_bytes + o.offset_bytes for r, o in row.operands}
-    for (role, writes), at in lanes_of(template, row).items():
+    for (role, writes), at in lanes_of(template, row).lanes.items():
         found_here.append(("UB", _bytes(at, starts[role]), writes))
     for _, writes, slot, at in gm_lanes_of(template, row):
         found_here.append(("GM", _bytes(at, call.slot_base_bytes[slot]), writes))
