@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +15,8 @@ from ascendsim.arrays import load_array
 from ascendsim.checks import advise, advise_timeline, check_program, idle_cores
 from ascendsim.checks.advice import NODB
 from ascendsim.checks.advice import RULES as ADVICE
-from ascendsim.checks.hazards import DEADLOCK
+from ascendsim.checks.hazards import DEADLOCK, REDUNDANT
+from ascendsim.checks.redundant import without
 from ascendsim.checks.static import UNDEFINED
 from ascendsim.checks.suppress import Suppression, set_apart, unused
 from ascendsim.context import ALIGN_OFFSET, INDEX_RANGE, OOB_PLACED, UNINIT
@@ -378,8 +379,18 @@ def _record_and_check(ready: _Prepared, progress: Progress) -> _Checked:
         known=recording.findings,
     )
     if recording.complete:
+        findings = [_with_cycles(f, recording.program, device) for f in findings]
         findings += idle_cores(recording.program)
     return _Checked(recording.program, tuple(findings), recording.complete, recording.sources)
+
+
+def _with_cycles(finding: Finding, program: Program, device: Device) -> Finding:
+    """A flag or barrier that orders nothing, with the cycles that the program takes less without it."""
+    less = without(program, finding.where) if finding.code == REDUNDANT.code else None
+    if less is None:
+        return finding
+    cycles = predict_cycles(program, device) - predict_cycles(less, device)
+    return replace(finding, message=f"{finding.message}; without it the program takes {cycles} cycles less")
 
 
 def _of_timeline(program: Program, timeline: Timeline, device: Device) -> tuple[Finding, ...]:
