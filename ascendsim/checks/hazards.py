@@ -375,7 +375,8 @@ class _Hazards:
     def _deadlock(self, state: State, waits: list[Held]) -> Hazard:
         """Follow the first wait to who should have set its flag, and on."""
         held = dict(state.held)
-        chain, wait = [], waits[0]
+        first = wait = min(waits, key=lambda w: (w.template, w.step.at))
+        chain = []
         seen: set[Pipe] = set()
         while True:
             event, event_id = wait.step.flag
@@ -393,8 +394,8 @@ class _Hazards:
             if late in seen or following.step.act is not Act.WAIT:
                 break
             wait = following
-        site = (waits[0].template, waits[0].step.at)
-        event, event_id = waits[0].step.flag
+        site = (first.template, first.step.at)
+        event, event_id = first.step.flag
         name, fill = HardEvent(event).name, {"chain": "; ".join(chain)}
         finding = DEADLOCK.finding(
             self._line(site), operand=name, got=f"id {event_id}", wanted="a set before", fill=fill

@@ -27,6 +27,8 @@ Site = tuple[int, int]
 Flag = tuple[int, int]
 """Event and id."""
 
+_DOWNSTREAM = (Pipe.FIX, Pipe.MTE3, Pipe.M, Pipe.V, Pipe.MTE1, Pipe.MTE2, Pipe.S)
+"""Pipes from the end of the way that data take to its begin: a flag from the last one that is missing orders all."""
 _FEW = 24
 """Open accesses up to which a loop is quicker than arrays."""
 
@@ -301,14 +303,18 @@ class _Walk:
 
     def _touch(self, p: int, row: Held) -> None:
         for number in row.step.accesses:
-            for q in range(len(self.pipes)):
-                self._compare(p, q, number, was_held=row.issued is not None)
+            for pipe in _DOWNSTREAM:
+                if pipe in self._index:
+                    self._compare(p, self._index[pipe], number, was_held=row.issued is not None)
         self._logs[p] += row.step.accesses
         if p == 0:
             self._clocks[0][0] = len(self._logs[0])
 
     def _compare(self, p: int, q: int, number: int, *, was_held: bool) -> None:
-        """Look for the last access of pipe q that is open to pipe p and clashes; after it all count as finished."""
+        """Look for the last access of pipe q that is open to pipe p and clashes.
+
+        After it all count as finished, with what pipe q knows, as they would behind the flag that is missing.
+        """
         log, known = self._logs[q], self._clocks[p][q]
         if known == len(log) or (p == q and self.pipes[p] in self.ordered):
             return
@@ -316,6 +322,7 @@ class _Walk:
             if self._clash(p == q, log[at], number):
                 self.clashes.append(Clash(log[at], number, was_held))
                 self._clocks[p][q] = at + 1
+                self._learn(p, self._clocks[q])
                 return
 
     def _candidates(self, log: list[int], known: int, number: int) -> Iterable[int]:
