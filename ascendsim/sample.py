@@ -7,7 +7,7 @@ still wanted in UB is remembered, so that a long program is walked at the price 
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from ascendsim.context import Frame
 from ascendsim.device import Device
-from ascendsim.dtypes import unpack
 from ascendsim.errors import InputError
 from ascendsim.execute import Execution, execute
-from ascendsim.isa.instruction import Array, CompareMask, Operand, Row, Step, TensorRef
+from ascendsim.isa.instruction import Row
+from ascendsim.looker import Looker
 from ascendsim.memory import POISON, Bytes, Lanes
 from ascendsim.pipes import FlagOrder, FlagWalk, Item, Pipes, PipeState
 from ascendsim.program import Program, Template
@@ -242,167 +242,31 @@ class Footprint:
     gm_writes: tuple[tuple[int, Spans], ...]
 
 
-class _Looker:
-    """The Context that computes with zeros and notes in order which bytes are read and written."""
-
-    overflow = HalfOverflow.INF_NAN
-
-    def __init__(self, template: Template, ub_bytes: int) -> None:
-        self._tensors = template.tensors
-        self._ub_read = np.zeros(ub_bytes, np.bool_)
-        self._ub_written = np.zeros(ub_bytes, np.bool_)
-        self._gm_read: dict[int, Spans] = {}
-        self._gm_written: dict[int, Spans] = {}
-        self.compare_mask = CompareMask(np.zeros(0, np.uint8))
-
-    def footprint(self, rows: list[Row]) -> Footprint:
-        """Run rows and return what they touched."""
-        for row in rows:
-            step = row.op.execute(self, row)
-            if step is not None:
-                step()
-        return Footprint(
-            Spans.of_flags(self._ub_read),
-            Spans.of_flags(self._ub_written),
-            tuple(self._gm_read.items()),
-            tuple(self._gm_written.items()),
-        )
-
-    def distance(self, a: Operand, b: Operand) -> int | None:
-        """Return the bytes from the start of `a` to the start of `b`, None where one lies in GM."""
-        first, second = self._tensor(a), self._tensor(b)
-        if first.buffer is not Buffer.UB or second.buffer is not Buffer.UB:
-            return None
-        return second.address_bytes + b.offset_bytes - first.address_bytes - a.offset_bytes
-
-    def reader(self, operand: Operand, at: Lanes) -> Callable[[], Array]:
-        """Return what gives zeros for elements of an operand."""
-        look, zeros = self._look(operand, at.of_bytes(operand.dtype.bytes)), np.zeros(at.size, operand.dtype.numpy)
-
-        def read() -> Array:
-            look()
-            return zeros
-
-        return read
-
-    def writer(self, operand: Operand, at: Lanes) -> Callable[[Array], None]:
-        """Return what takes elements of an operand."""
-        mark = self._mark(operand, at.of_bytes(operand.dtype.bytes))
-
-        def write(values: Array) -> None:
-            del values
-            mark()
-
-        return write
-
-    def mover(self, dst: Operand, dst_at: Lanes, src: Operand, src_at: Lanes) -> Step:
-        """Return what moves nothing."""
-        look, mark = self._look(src, src_at), self._mark(dst, dst_at)
-
-        def move() -> None:
-            look()
-            mark()
-
-        return move
-
-    def filler(self, dst: Operand, at: Lanes, value: Array | None) -> Step:
-        """Return what fills nothing."""
-        del value
-        return self._mark(dst, at)
-
-    def disowner(self, dst: Operand, at: Lanes) -> Step:
-        """Return what leaves bytes as they are and still changes how they count."""
-        return self.mover(dst, at, dst, at)
-
-    def loader(self, operand: Operand, at: Lanes) -> Callable[[], tuple[Array, Array | None]]:
-        """Return what gives zeros for elements of an operand, all of them written."""
-        read = self.reader(operand, at)
-        return lambda: (read(), None)
-
-    def tensor_bytes(self, operand: Operand) -> int:
-        """Return the length of the operand's tensor."""
-        return self._tensor(operand).tensor_bytes
-
-    def storer(self, operand: Operand, at: Lanes) -> Callable[[Array, Array | None], None]:
-        """Return what takes elements of an operand."""
-        write = self.writer(operand, at)
-        return lambda values, flags: write(values)  # noqa: ARG005
-
-    @property
-    def keeps_log(self) -> bool:
-        """No log is kept."""
-        return False
-
-    def logged(self, number: int) -> None:
-        """Nothing is logged."""
-        del number
-
-    def picker(self, operand: Operand, length_bytes: int, unit_bytes: int) -> Callable[[Array], Array]:
-        """Return what gives zeros: all that may be picked counts as read."""
-        look = self._look(operand, Lanes.run(max(0, length_bytes)))
-
-        def pick(offsets: Array) -> Array:
-            look()
-            return np.zeros(offsets.size * (unit_bytes // operand.dtype.bytes), operand.dtype.numpy)
-
-        return pick
-
-    def placer(self, operand: Operand, length_bytes: int) -> Callable[[Array], None]:
-        """Return what takes any number of elements: what may be written or left counts as read, too."""
-        at = Lanes.run(max(0, length_bytes))
-        change = self.mover(operand, at, operand, at)
-
-        def place(values: Array) -> None:
-            del values
-            change()
-
-        return place
-
-    def scalar(self, row: Row) -> Callable[[], Array]:
-        """Return what gives a zero."""
-        zero = unpack(0, row.scalar_dtype)
-        return lambda: zero
-
-    def register(self, row: Row) -> Callable[[Array], None]:
-        """Return what sets no register: they live inside a call."""
-        del row
-        return lambda value: None  # noqa: ARG005
-
-    def _tensor(self, operand: Operand) -> TensorRef:
-        return self._tensors[operand.tensor]
-
-    def _look(self, operand: Operand, at: Lanes) -> Step:
-        tensor = self._tensor(operand)
-        if tensor.buffer is not Buffer.UB:
-            spans = Spans.of_lanes(at, operand.offset_bytes)
-
-            def look_gm() -> None:
-                fresh = spans - self._gm_written.get(tensor.slot, NOTHING)
-                self._gm_read[tensor.slot] = self._gm_read.get(tensor.slot, NOTHING) | fresh
-
-            return look_gm
-        index = _index(at, tensor.address_bytes + operand.offset_bytes)
-
-        def look() -> None:
-            self._ub_read[index] |= ~self._ub_written[index]
-
-        return look
-
-    def _mark(self, operand: Operand, at: Lanes) -> Step:
-        tensor = self._tensor(operand)
-        if tensor.buffer is not Buffer.UB:
-            spans = Spans.of_lanes(at, operand.offset_bytes)
-
-            def mark_gm() -> None:
-                self._gm_written[tensor.slot] = self._gm_written.get(tensor.slot, NOTHING) | spans
-
-            return mark_gm
-        index = _index(at, tensor.address_bytes + operand.offset_bytes)
-
-        def mark() -> None:
-            self._ub_written[index] = True
-
-        return mark
+def _footprint(template: Template, rows: list[Row], ub_bytes: int) -> Footprint:
+    """What rows of a template touch, one after another."""
+    ub_read, ub_written = np.zeros(ub_bytes, np.bool_), np.zeros(ub_bytes, np.bool_)
+    gm_read: dict[int, Spans] = {}
+    gm_written: dict[int, Spans] = {}
+    looker = Looker(template.tensors)
+    for row in rows:
+        looker.look(row)
+    for note in looker.notes:
+        tensor = template.tensors[note.operand.tensor]
+        if tensor.buffer is Buffer.UB:
+            index = _index(note.at, tensor.address_bytes + note.operand.offset_bytes)
+            if note.writes:
+                ub_written[index] = True
+            else:
+                ub_read[index] |= ~ub_written[index]
+            continue
+        spans, written = Spans.of_lanes(note.at, note.operand.offset_bytes), gm_written.get(tensor.slot, NOTHING)
+        if note.writes:
+            gm_written[tensor.slot] = written | spans
+        else:
+            gm_read[tensor.slot] = gm_read.get(tensor.slot, NOTHING) | (spans - written)
+    return Footprint(
+        Spans.of_flags(ub_read), Spans.of_flags(ub_written), tuple(gm_read.items()), tuple(gm_written.items())
+    )
 
 
 def _index(at: Lanes, start: int) -> slice | Ints:
@@ -433,7 +297,7 @@ class _Footprints:
 
     def _look(self, template: Template, rows: list[Row]) -> Footprint:
         with np.errstate(all="ignore"):
-            return _Looker(template, self._ub_bytes).footprint(rows)
+            return _footprint(template, rows, self._ub_bytes)
 
 
 # ---- which calls an output needs ------------------------------------------------------------------------------------

@@ -37,9 +37,11 @@ _SIDE = {Pipe.MTE2: "VECIN", Pipe.MTE3: "VECOUT"}
 
 def advise(program: Program, device: Device) -> Iterator[Finding]:
     """Advice that follows from the program alone."""
-    yield from static.gm_alignment(program, device)
+    traffic_found = tuple(traffic.traffic_advice(program, device))
+    tails = {f.where for f in traffic_found if f.code == traffic.TAIL.code}
+    yield from (f for f in static.gm_alignment(program, device) if f.where not in tails)  # the tail says more
     yield from banks.bank_advice(program, device)
-    yield from traffic.traffic_advice(program, device)
+    yield from traffic_found
     yield from merging.vector_advice(program, device)
     yield from barriers.barrier_advice(program, device)
 
