@@ -9,7 +9,7 @@ from rich.console import Console
 
 import ascendsim as asc
 from ascendsim import report, show, show_tmp, trace
-from ascendsim.checks import check_program
+from ascendsim.checks import check_rows
 from ascendsim.device import load_device
 from ascendsim.dtypes import FLOAT, dtype
 from ascendsim.errors import DeviceError, InputError, Rejected
@@ -195,7 +195,7 @@ def test_cast_takes_the_modes_of_the_device(source, target, mode, codes):
     def found(soc):
         a, b = (LocalTensor(k, TPosition.VECCALC, dtype(k), i * 512, 512) for i, k in enumerate((source, target)))
         program = record(lambda c: c.cast(b, a, mode, 64), load_device(soc), 1, (), ()).program
-        return {f.code for f in check_program(program, load_device(soc))}
+        return {f.code for f in check_rows(program, load_device(soc))}
 
     assert found("Ascend310P3") == codes
     assert found("Ascend910B1") == set()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ascendsim.checks import check_program
+from ascendsim.checks import check_rows
 from ascendsim.device import load_device
 from ascendsim.dtypes import dtype
 from ascendsim.isa.convert import ROUND_MODES
@@ -51,7 +51,7 @@ def call(asc, name, kinds, spread):
 
 def cycles(name, kinds, spread):
     program = record(lambda asc: call(asc, name, kinds, spread), DEVICE, 1, (), ()).program
-    assert [f.code for f in check_program(program, DEVICE) if f.code != "E-OOB-LOCAL"] == []
+    assert {f.code for f in check_rows(program, DEVICE)} <= {"E-OOB-LOCAL", "W-NUM-RECIP"}
     return schedule(program, DEVICE).makespan_cycles - 2  # mask and dispatch
 
 

@@ -226,6 +226,7 @@ NUM_RECIP = Rule(
     "{api} approximates: its error may pass {wanted}",
     "where that is too much use Div (1 / x) or Sqrt and Div (1 / sqrt x)",
     "asc-devkit docs, Reciprocal and Rsqrt pages",
+    level="I",
     condition="A kernel calls Reciprocal or Rsqrt, which the hardware approximates; values here are exact.",
 )
 NUM_HALF_SUM = Rule(

@@ -56,7 +56,8 @@ def findings(kernel, device=DEVICE):
     """What recording and the static rules find in one core's kernel(asc, x, y)."""
     recording = record(kernel, device, 1, GM, ())
     assert recording.complete
-    return (*recording.findings, *check_rows(recording.program, device))
+    found_here = (*recording.findings, *check_rows(recording.program, device))
+    return (*found_here, *static.gm_alignment(recording.program, device))
 
 
 @dataclass(frozen=True)
