@@ -163,7 +163,8 @@ def plan(random):
             table[name] = random.choice(EXPRESSIONS)
     name = _file_name(random, "p.toml")
     text = toml_of(tree) if random.random() < 0.2 else _toml_changed(random, tree)
-    argv = ["plan", name, *_options(random, "plan", 0.4)]
+    command = "plan" if random.random() < 0.8 else "check"
+    argv = [command, name, *_options(random, command, 0.4)]
     if random.random() < 0.01:
         argv += ["--out", _value(random, "--out")]
     return Case("plan", argv, {name: text})
@@ -182,7 +183,11 @@ def tiling(random):
     named["tiling"] = "t.toml" if random.random() < 0.9 else random.choice(STRINGS)
     if random.random() < 0.5:
         named["queues"] = {"out": {"num": random.choice((1, 2, 0, "x"))}}
-    argv = [random.choice(("run", "check", "plan")), "s.toml", *_options(random, "check", 0.2)]
+    target = random.choice(("run", "check", "plan", "tiling"))
+    if target == "tiling":
+        argv = ["check", "t.toml", *_options(random, "check", 0.3)]
+    else:
+        argv = [target, "s.toml", *_options(random, "plan" if target == "run" else target, 0.2)]
     return Case("tiling", argv, {"s.toml": toml_of(named), "t.toml": text})
 
 
@@ -301,9 +306,27 @@ def _array_changed(random, array):  # noqa: PLR0911 - one return for each change
 
 # ---- arguments ------------------------------------------------------------------------------------------------------
 
+KERNEL = b"""
+from ascendsim import HardEvent, TPosition
+
+
+def main(asc, x, z, t):
+    pipe = asc.t_pipe()
+    buf = asc.t_buf(TPosition.VECCALC, "buf")
+    pipe.init_buffer(buf, 1, 1024)
+    a = buf.get(x.dtype)
+    asc.data_copy(a, x, 64)
+    asc.set_flag(HardEvent.MTE2_MTE3, 0)
+    asc.wait_flag(HardEvent.MTE2_MTE3, 0)
+    asc.data_copy(z, a, 64)
+"""
 _GOOD = {
     "run": [["s.toml"], ["v.toml"], ["s.toml", "--out", "o"], ["s.toml", "--out", "r"], ["v.toml", "--engine", "both"]],
-    "check": [["s.toml"], ["v.toml", "--json"]],
+    "check": [
+        ["s.toml"], ["v.toml", "--json"], ["p.toml"], ["t.toml"], ["t.toml", "--shape", "64,64", "--dtype", "half"],
+        ["k.py", "--tensor", "x=256:float", "--tensor", "z=256:float:output", "--block-dim", "1"],
+        ["s.toml", "--sarif", "-"], ["s.toml", "--select", "W-"], ["--list"], ["--explain", "E-ALIGN-UB"],
+    ],
     "devices": [[], ["Ascend910B1"], ["Ascend950PR_9579"], ["Ascend310P"], ["Atlas A2"], ["--json"]],
     "tmpsize": [
         ["softmaxgrad", "--shape", "8,64", "--dtype", "half"],
@@ -321,7 +344,10 @@ _GOOD = {
 """Arguments that are right, by command."""
 _OPTIONS = {
     "run": ("--out", "--set", "--engine", "--trace-window", "--despite-findings", "--time", "--json"),
-    "check": ("--set", "--json"),
+    "check": (
+        "--set", "--json", "--select", "--ignore", "--sarif", "--tensor", "--shape", "--dtype", "--soc", "--block-dim",
+        "--list", "--explain",
+    ),
     "devices": ("--json",),
     "tmpsize": (
         "--shape", "--dtype", "--sum-dtype", "--front", "--update", "--basic-block", "--brc", "--format",
@@ -343,6 +369,7 @@ _FLAGS = {
     "--reuse-source",
     "--version",
     "--help",
+    "--list",
 }
 _KEYS = (
     "tiling.tile_m", "tiling.tmp_bytes", "block_dim", "machine.engine", "machine.values", "queues.out.num",
@@ -380,6 +407,15 @@ _VALUES = {
     "--within": ("0", "5", "-1", "nan", "inf", "1e400", "x", "100"),
     "--soc": ("Ascend910B1", "Ascend310P3", "Ascend950PR_9579", "Ascend310B1", "Ascend910", "x"),
     "--arch": ("2201", "2002", "3002", "3510", "0", "-1", "220", "9" * 30, "x"),
+    "--select": ("E-", "W-,I-", "E-RACE", "e-cap", "X-", ",", "", "E-ALIGN-UB,W-NIX"),
+    "--ignore": ("E-", "W-", "W-BANK,W-ALIGN", "nix", ",,"),
+    "--sarif": ("-", "o.sarif", "a/b.sarif", "s.toml/x", "/dev/null/x", "."),
+    "--tensor": (
+        "x=256:float", "z=8x32:half:output", "x=0:float", "x=-1:float", "x=9x:half", "=8:half", "x=8", "x=8:half:both",
+        "y=" + "9" * 30 + ":float", "x=8:double", "a b=8:half", "x=8:half:input:output", ":", "",
+    ),
+    "--block-dim": ("1", "48", "0", "-1", "49", "9" * 30, "x"),
+    "--explain": ("E-CAP-UB", "e-race-gm", "E-MMAD-K", "E-", "", "nix"),
     "--solve": ("elements", "tile_m", "rows", "k", "x"),
     "--pipes": ("MTE2,V", "V", "ALL", "mte2", "V,,V", ",", "S,V,M,MTE1,MTE2,MTE3,FIX"),
 }  # fmt: skip
@@ -435,6 +471,8 @@ def arguments(random, place):
             case _:
                 argv.insert(at, random.choice(("--json", "--help", "--json=1", "--set", "--")))
     files = {"s.toml": _good_texts()[0], "p.toml": _good_texts()[2]}
+    if command == "check":
+        files |= {"t.toml": (ROOT / "tilings/softmaxgrad_64x128_float.toml").read_bytes(), "k.py": KERNEL}
     if command in ("plan", "tmpsize") and random.random() < 0.02:
         argv += ["--out", _value(random, "--out")]
     if "v.toml" in argv:
