@@ -16,6 +16,7 @@ from ascendsim.checks.advice import NODB
 from ascendsim.checks.advice import RULES as ADVICE
 from ascendsim.checks.hazards import DEADLOCK
 from ascendsim.checks.static import UNDEFINED
+from ascendsim.checks.sums import without_consequences
 from ascendsim.checks.suppress import Suppression, set_apart, unused
 from ascendsim.context import ALIGN_OFFSET, INDEX_RANGE, OOB_PLACED, UNINIT
 from ascendsim.cost import links_of, template_schedule
@@ -351,14 +352,15 @@ def _record_and_check(ready: _Prepared, progress: Progress) -> _Checked:
     findings += recording.findings
     auto_sync = ready.scenario.machine.auto_sync
     has_errors = any(f.severity is Severity.ERROR for f in recording.findings)
-    findings += check_program(
+    checked = check_program(
         recording.program,
         device,
         auto_sync=auto_sync,
         is_complete=recording.complete,
         with_lifetimes=not has_errors,
     )
-    if recording.complete:
+    findings += without_consequences(recording.findings, checked)
+    if recording.complete and not any(f.severity is Severity.ERROR for f in findings):
         findings += idle_cores(recording.program)
     return _Checked(recording.program, tuple(findings), recording.complete, recording.sources)
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ascendsim.checks.accesses import Accesses, Act
 from ascendsim.checks.gm import GmAccesses, GmPair, GmPairs, kinds, places_on_core
 from ascendsim.checks.order import Clash, Flag, Held, Order, Outcome, Pending, Site, State
+from ascendsim.checks.sums import is_library
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule, Severity
 from ascendsim.isa.instruction import Row
@@ -219,8 +220,7 @@ class _Hazards:
     # ---- rows that meet -----------------------------------------------------------------------------------------
 
     def _of_outcome(self, outcome: Outcome) -> Iterator[Hazard]:
-        for clash in outcome.clashes:
-            yield self._clash(clash)
+        yield from (self._clash(clash) for clash in outcome.clashes if not self._is_librarys(clash))
         for site, before in outcome.doubled:
             event, event_id = self._flag(site)
             wanted = f"a wait after {self._line(before)}"
@@ -230,6 +230,11 @@ class _Hazards:
     def _at(self, finding: Finding, *sites: Site) -> Hazard:
         lines = (self.program.templates[template].rows[at].line for template, at in sites)
         return Hazard(finding, frozenset(lines))
+
+    def _is_librarys(self, clash: Clash) -> bool:
+        """Whether both rows are of a library call and the compiler orders them: its caller could mend nothing."""
+        rows = [self.accesses.row(self.accesses.all[n]) for n in (clash.earlier, clash.later)]
+        return self._is_graded(*rows) and all(is_library(self.program.lines[row.line]) for row in rows)
 
     def _clash(self, clash: Clash) -> Hazard:
         first, second = self.accesses.all[clash.earlier], self.accesses.all[clash.later]

@@ -261,12 +261,14 @@ def _least_use(temp: Temp, calls: tuple[Call, ...], names: Mapping[str, int]) ->
 
 
 def _of_temps(temps: tuple[TempUse, ...], cuts: tuple[Cut, ...]) -> Iterator[Finding]:
+    """Temps below their minimum, and tilings that do not work although their temp has it."""
+    small = {use.name for use in temps if use.bytes < use.least_bytes}
     for use in temps:
-        if use.bytes < use.least_bytes:
+        if use.name in small:
             api = max(use.calls, key=lambda call: call.sizes()[0]).name
             where = f"temps.{use.name}"
             yield TMP_SMALL.finding(where, operand=use.name, got=use.bytes, wanted=use.least_bytes, fill={"api": api})
-    for cut in cuts:
+    for cut in (c for c in cuts if c.call.temp not in small):
         if cut.problem:
             problem = {"problem": cut.problem.removesuffix(".")}
             yield TMP_REFUSED.finding(f"apis.{cut.call.name}", operand=cut.call.name, got=cut.temp_bytes, fill=problem)
@@ -285,13 +287,16 @@ def _capacity(plan: Plan, entries: list[Entry], temps: tuple[TempUse, ...]) -> I
 
 
 def _ub_capacity(device: Device, entries: list[Entry], temps: tuple[TempUse, ...]) -> Iterator[Finding]:
-    """The limits of UB; a temp for which there is no room is told in terms of what its API needs."""
+    """The limits of UB; a temp for which there is no room is told in terms of what its API needs.
+
+    The end of the hardware is told only of an entry that does not pass what Ascend C sees first.
+    """
     visible = device.ub.visible_bytes.value
     first = next((e for e in entries if e.end_bytes > visible), None)
     if first is None:
         yield from _first_beyond(CAP_UB_SAFE, entries, device.ub.safe_bytes.value)
         return
-    yield from _first_beyond(CAP_UB_HW, entries, device.ub_bytes)
+    yield from (f for f in _first_beyond(CAP_UB_HW, entries, device.ub_bytes) if f.operand != first.name)
     use = next((use for use in temps if use.name == first.name and use.calls), None)
     if use is not None:
         yield _no_room(first, use, visible)
