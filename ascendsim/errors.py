@@ -112,7 +112,7 @@ class Rule:
         hint: str = "",
         fill: Mapping[str, object] | None = None,
     ) -> Finding:
-        """Return a finding of this rule; `fill` holds the {names} of message and hint beyond operand, got and wanted."""
+        """Return a finding of this rule; `fill` holds {names} of message and hint beside operand, got and wanted."""
         values = {"operand": operand, "got": got, "wanted": wanted, **(fill or {})}
         return Finding(
             code=self.code,

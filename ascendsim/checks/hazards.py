@@ -192,7 +192,8 @@ class _Hazards:
             for state, count in self._ends.items():
                 for hazard in self._of_end(self.order.states[state], twice):
                     found.add(hazard, count)
-        for site in sorted(idle - useful):
+        needed = {self._call_at(site) for site in useful}
+        for site in sorted(site for site in idle if self._call_at(site) not in needed):
             for hazard in self._redundant(site):
                 found.add(hazard, 1)
         for pairs in self._gm.pairs():
@@ -378,9 +379,10 @@ class _Hazards:
         return self._at(finding, site, pending.site)
 
     def _deadlock(self, state: State, waits: list[Held]) -> Hazard:
-        """Follow the first wait to who should have set its flag, and on."""
+        """Follow the first wait to who should have set its flag, and on; templates are numbered as they come."""
         held = dict(state.held)
-        chain, wait = [], waits[0]
+        first = min(waits, key=lambda one: (one.template, one.step.at))
+        chain, wait = [], first
         seen: set[Pipe] = set()
         while True:
             event, event_id = wait.step.flag
@@ -398,13 +400,19 @@ class _Hazards:
             if late in seen or following.step.act is not Act.WAIT:
                 break
             wait = following
-        site = (waits[0].template, waits[0].step.at)
-        event, event_id = waits[0].step.flag
+        site = (first.template, first.step.at)
+        event, event_id = first.step.flag
         name, fill = HardEvent(event).name, {"chain": "; ".join(chain)}
         finding = DEADLOCK.finding(
             self._line(site), operand=name, got=f"id {event_id}", wanted="a set before", fill=fill
         )
         return self._at(finding, site)
+
+    def _call_at(self, site: Site) -> tuple[object, ...]:
+        """The call that a wait or barrier stands for: the turns of a loop are one, of which only some may be idle."""
+        template, at = site
+        row = self.program.templates[template].rows[at]
+        return row.line, row.op.opcode, row.params
 
     def _redundant(self, site: Site) -> Iterator[Hazard]:
         """A wait or barrier of the kernel's own that says nothing new; queues bring their flags by themselves.

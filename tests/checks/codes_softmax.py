@@ -65,7 +65,15 @@ def calls(code, trigger, neighbour, *texts, soc=B2, **how):
 
 calls("E-SMG-DTYPE", {"dst": tensor("dst", "float", 65536, 4096)}, {})
 calls("E-SMG-SHAPE", {"dst": tensor("dst", "half", 65536, 2016)}, {})
-calls("E-ALIGN-LASTAXIS", {"shape": (16, 56)}, {"shape": (16, 48)})
+calls(
+    "E-ALIGN-LASTAXIS",
+    {"shape": (16, 56)},
+    {"shape": (16, 48)},
+    (
+        "SoftmaxGrad last axis 56 is 112 B, no multiple of 32 B",
+        "pad the last axis to 64 elements and pass the real length as ori_src_k",
+    ),
+)
 FLOATS = NZ_FRONT | {"kind": "float"}
 calls("E-SMG-NZ", FLOATS | {"shape": (16, 24)}, FLOATS | {"shape": (16, 32)})
 calls("E-MODE-NZ", NZ, ND, soc=A310B)

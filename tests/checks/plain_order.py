@@ -19,7 +19,7 @@ class PlainRow:
     touches: tuple = field(default=())
 
 
-def edges_of(rows):  # noqa: PLR0912 - one branch for each reason
+def edges_of(rows):  # noqa: C901, PLR0912 - one branch for each reason
     """Yield (point, later point); points are (row, "begin" | "end"). None if a wait has no set."""
     last_begin, sets, waits, gates, scalar = {}, {}, {}, {}, None
     for i, row in enumerate(rows):

@@ -10,9 +10,10 @@ import codes_instructions
 import codes_order
 import codes_softmax
 import pytest
-from codes_harness import ENTRIES
+from codes_harness import A310B, ENTRIES, checked
 
 from ascendsim.catalogue import entries
+from ascendsim.terms import HardEvent
 
 PARTS = (codes_advice, codes_buffers, codes_instructions, codes_order, codes_softmax)
 """Modules that fill the table."""
@@ -35,3 +36,37 @@ def test_nothing_in_the_neighbour(entry):
 
 def test_every_code_has_an_entry():
     assert {entry.code for entry in ENTRIES} == set(entries())
+
+
+# ---- the inside of library calls is not their caller's to mend --------------------------------------------------
+
+
+def test_barriers_that_a_library_leaves_to_the_compiler():
+    """On arch 3002 it adds them; where it is told not to, the library does not work, which is the caller's matter."""
+    kernel = codes_softmax.call()
+    assert checked(kernel, soc=A310B) == ()
+    assert {f.code for f in checked(kernel, soc=A310B, auto_sync=False)} == {"E-HAZARD-V"}
+
+
+def test_a_call_with_wrong_arguments_hides_what_follows_from_them():
+    """A destination that is too short: the library's rows reach behind it."""
+    kernel = codes_softmax.call(dst=codes_softmax.tensor("dst", "half", 65536, 32))
+    assert [f.code for f in checked(kernel)] == ["E-SMG-SHAPE"]
+
+
+def test_a_wait_that_only_the_first_turn_of_a_loop_does_not_need():
+    """The same wait in the second turn keeps the load behind the addition."""
+
+    def kernel(asc, x, _):
+        a, f = (codes_softmax.tensor(name, "float", at, 2048) for name, at in (("a", 0), ("f", 0x10000)))
+        asc.set_flag(HardEvent.V_MTE2, 0)
+        for i in range(2):
+            asc.wait_flag(HardEvent.V_MTE2, 0)
+            asc.data_copy(a, x[256 * i], 256)
+            asc.set_flag(HardEvent.MTE2_V, 0)
+            asc.wait_flag(HardEvent.MTE2_V, 0)
+            asc.adds(f[256 * i], a, 1.0, 256)
+            asc.set_flag(HardEvent.V_MTE2, 0)
+        asc.wait_flag(HardEvent.V_MTE2, 0)
+
+    assert checked(kernel) == ()
