@@ -263,18 +263,19 @@ def _least_use(temp: Temp, calls: tuple[Call, ...], names: Mapping[str, int]) ->
 
 
 def _of_temps(temps: tuple[TempUse, ...], cuts: tuple[Cut, ...]) -> Iterator[Finding]:
-    """Temps below their minimum, and tilings that do not work although their temp has it."""
+    """Temps below their minimum, what CANN refuses, and tilings without a row although their temp has the minimum."""
     small = {use.name for use in temps if use.bytes < use.least_bytes}
     for use in temps:
         if use.name in small:
             api = max(use.calls, key=lambda call: call.sizes()[0]).name
             where = f"temps.{use.name}"
             yield TMP_SMALL.finding(where, operand=use.name, got=use.bytes, wanted=use.least_bytes, fill={"api": api})
-    for cut in (c for c in cuts if c.call.temp not in small):
+    for cut in cuts:
         if cut.problem:
             problem = {"problem": cut.problem.removesuffix(".")}
             yield TMP_REFUSED.finding(f"apis.{cut.call.name}", operand=cut.call.name, got=cut.temp_bytes, fill=problem)
-        if cut.tiling is not None and cut.tiling.split_m == 0 and not cut.call.ignores_tiles:
+        has_no_row = cut.tiling is not None and cut.tiling.split_m == 0 and not cut.call.ignores_tiles
+        if has_no_row and cut.call.temp not in small:
             yield TMP_TILING.finding(f"apis.{cut.call.name}", operand=cut.call.name, got=cut.temp_bytes)
 
 

@@ -321,7 +321,7 @@ def rows_of(length, pitch, start=0):
 
 def test_rows_that_end_inside_a_block():
     assert sum((992 * r + 991) // 512 - 992 * r // 512 + 1 for r in range(64)) == 184
-    assert advice(rows_of(992, 992), gm(("x", 16384))) == [
+    assert [a for a in advice(rows_of(992, 992), gm(("x", 16384))) if a[0] != "W-ALIGN-GM"] == [
         (
             "W-MTE-TAIL",
             (
@@ -335,8 +335,8 @@ def test_rows_that_end_inside_a_block():
 
 @pytest.mark.parametrize(("length", "pitch"), [(1024, 1024), (992, 1024), (480, 480)])
 def test_rows_that_gain_nothing_by_padding(length, pitch):
-    """Whole blocks; padded in GM already; less than a block."""
-    assert advice(rows_of(length, pitch), gm(("x", 16384))) == []
+    """Whole blocks; padded in GM already; less than a block, which only starts off the boundary."""
+    assert [code for code in codes(rows_of(length, pitch), gm(("x", 16384))) if code != "W-ALIGN-GM"] == []
 
 
 def walking(start):

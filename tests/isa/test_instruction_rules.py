@@ -7,7 +7,7 @@ import cases_rules
 import pytest
 from lane_harness import DEVICE, gm_tensors, local
 
-from ascendsim.checks import check_rows
+from ascendsim.checks import check_rows, static
 from ascendsim.device import load_device
 from ascendsim.isa.table import TABLE
 from ascendsim.isa.transpose import TransDataTo5HDParams
@@ -21,7 +21,8 @@ SOC = {2201: "Ascend910B1", 2002: "Ascend310P3", 3002: "Ascend310B1", 3510: "Asc
 def found(kernel, device=DEVICE):
     recording = record(kernel, device, 1, GM, ())
     assert recording.complete
-    return (*recording.findings, *check_rows(recording.program, device))
+    program = recording.program
+    return (*recording.findings, *check_rows(program, device), *static.gm_alignment(program, device))
 
 
 @pytest.mark.parametrize(

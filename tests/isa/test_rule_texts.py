@@ -56,7 +56,8 @@ def findings(kernel, device=DEVICE):
     """What recording and the static rules find in one core's kernel(asc, x, y)."""
     recording = record(kernel, device, 1, GM, ())
     assert recording.complete
-    return (*recording.findings, *check_rows(recording.program, device))
+    program = recording.program
+    return (*recording.findings, *check_rows(program, device), *static.gm_alignment(program, device))
 
 
 @dataclass(frozen=True)
