@@ -112,11 +112,12 @@ class Rule:
         hint: str = "",
         fill: Mapping[str, object] | None = None,
     ) -> Finding:
-        """Return a finding of this rule; `fill` holds the message's {names} beyond operand, got and wanted."""
+        """Return a finding of this rule; `fill` holds {names} of message and hint beside operand, got and wanted."""
+        values = {"operand": operand, "got": got, "wanted": wanted, **(fill or {})}
         return Finding(
             code=self.code,
-            message=self.message.format(operand=operand, got=got, wanted=wanted, **(fill or {})),
-            hint=hint or self.hint,
+            message=self.message.format(**values),
+            hint=hint or self.hint.format(**values),
             where=where,
             operand=operand,
             got=str(got),

@@ -18,6 +18,7 @@ from ascendsim.checks.advice import RULES as ADVICE
 from ascendsim.checks.hazards import DEADLOCK, REDUNDANT
 from ascendsim.checks.redundant import without
 from ascendsim.checks.static import UNDEFINED
+from ascendsim.checks.sums import without_consequences
 from ascendsim.checks.suppress import Suppression, set_apart, unused
 from ascendsim.context import ALIGN_OFFSET, INDEX_RANGE, OOB_PLACED, UNINIT
 from ascendsim.cost import links_of, template_schedule
@@ -371,15 +372,17 @@ def _record_and_check(ready: _Prepared, progress: Progress) -> _Checked:
     recording = record(ready.kernel, device, block_dim, ready.gm, (ready.argument,), stage(progress, "record"))
     findings += recording.findings
     auto_sync = ready.scenario.machine.auto_sync
-    findings += check_program(
+    checked = check_program(
         recording.program,
         device,
         auto_sync=auto_sync,
         is_complete=recording.complete,
         known=recording.findings,
     )
+    findings += without_consequences(recording.findings, checked)
     if recording.complete:
         findings = [_with_cycles(f, recording.program, device) for f in findings]
+    if recording.complete and not any(f.severity is Severity.ERROR for f in findings):
         findings += idle_cores(recording.program)
     return _Checked(recording.program, tuple(findings), recording.complete, recording.sources)
 

@@ -374,7 +374,7 @@ def test_check_wants_something_to_do():
 
 def test_severities_are_the_gravest_first():
     assert entries()["E-RANGE-STRIDE"].severities == (Severity.ERROR, Severity.WARNING)
-    assert entries()["E-BRCB-SRC"].severities == (Severity.WARNING,)
+    assert entries()["E-BRCB-SRC"].severities == (Severity.ERROR, Severity.WARNING)
     assert entries()["I-SMG-ORIM"].severities == (Severity.INFO,)
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ascendsim.checks.accesses import Accesses, Act
 from ascendsim.checks.gm import GmAccesses, GmPair, GmPairs, kinds, places_on_core
 from ascendsim.checks.order import Clash, Flag, Held, Order, Outcome, Pending, Site, State
+from ascendsim.checks.sums import is_library
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule, Severity
 from ascendsim.isa.instruction import Row
@@ -191,7 +192,8 @@ class _Hazards:
             for state, count in self._ends.items():
                 for hazard in self._of_end(self.order.states[state], twice):
                     found.add(hazard, count)
-        for site in sorted(idle - useful):
+        needed = {self._call_at(site) for site in useful}
+        for site in sorted(site for site in idle if self._call_at(site) not in needed):
             for hazard in self._redundant(site):
                 found.add(hazard, 1)
         for pairs in self._gm.pairs():
@@ -219,8 +221,7 @@ class _Hazards:
     # ---- rows that meet -----------------------------------------------------------------------------------------
 
     def _of_outcome(self, outcome: Outcome) -> Iterator[Hazard]:
-        for clash in outcome.clashes:
-            yield self._clash(clash)
+        yield from (self._clash(clash) for clash in outcome.clashes if not self._is_librarys(clash))
         for site, before in outcome.doubled:
             event, event_id = self._flag(site)
             wanted = f"a wait after {self._line(before)}"
@@ -230,6 +231,11 @@ class _Hazards:
     def _at(self, finding: Finding, *sites: Site) -> Hazard:
         lines = (self.program.templates[template].rows[at].line for template, at in sites)
         return Hazard(finding, frozenset(lines))
+
+    def _is_librarys(self, clash: Clash) -> bool:
+        """Whether both rows are of a library call and the compiler orders them: its caller could mend nothing."""
+        rows = [self.accesses.row(self.accesses.all[n]) for n in (clash.earlier, clash.later)]
+        return self._is_graded(*rows) and all(is_library(self.program.lines[row.line]) for row in rows)
 
     def _clash(self, clash: Clash) -> Hazard:
         first, second = self.accesses.all[clash.earlier], self.accesses.all[clash.later]
@@ -373,10 +379,10 @@ class _Hazards:
         return self._at(finding, site, pending.site)
 
     def _deadlock(self, state: State, waits: list[Held]) -> Hazard:
-        """Follow the first wait to who should have set its flag, and on."""
+        """Follow the first wait to who should have set its flag, and on; templates are numbered as they come."""
         held = dict(state.held)
-        first = wait = min(waits, key=lambda w: (w.template, w.step.at))
-        chain = []
+        first = min(waits, key=lambda one: (one.template, one.step.at))
+        chain, wait = [], first
         seen: set[Pipe] = set()
         while True:
             event, event_id = wait.step.flag
@@ -401,6 +407,12 @@ class _Hazards:
             self._line(site), operand=name, got=f"id {event_id}", wanted="a set before", fill=fill
         )
         return self._at(finding, site)
+
+    def _call_at(self, site: Site) -> tuple[object, ...]:
+        """The call that a wait or barrier stands for: the turns of a loop are one, of which only some may be idle."""
+        template, at = site
+        row = self.program.templates[template].rows[at]
+        return row.line, row.op.opcode, row.params
 
     def _redundant(self, site: Site) -> Iterator[Hazard]:
         """A wait or barrier of the kernel's own that says nothing new; queues bring their flags by themselves.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendsim.checks.accesses import Accesses, Act, Step
+from ascendsim.checks.sums import is_library
 from ascendsim.context import DryMachine
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule
@@ -156,6 +157,7 @@ class _Dry:
 
 
 def _dead_stores(accesses: Accesses, sequences: list[list[int]]) -> Iterator[Finding]:
+    """Stores that nobody reads, but for those that a library call overwrites itself: its caller cannot remove them."""
     found: dict[tuple[int, int], int] = {}
     for templates in sequences:
         stores = _Stores(accesses, accesses.program.ub_high_water_bytes)
@@ -169,8 +171,9 @@ def _dead_stores(accesses: Accesses, sequences: list[list[int]]) -> Iterator[Fin
                     stores.take(step.accesses)
         for pair in stores.dead:
             found[pair] = found.get(pair, 0) + 1
-    for first, second in found:
-        yield _dead_store(accesses, first, second)
+    for pair in found:
+        if not all(is_library(accesses.line(accesses.all[number])) for number in pair):
+            yield _dead_store(accesses, *pair)
 
 
 def _dead_store(accesses: Accesses, first: int, second: int) -> Finding:

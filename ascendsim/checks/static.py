@@ -9,10 +9,12 @@ from ascendsim.analysis import peak_ub_bytes
 from ascendsim.checks.accesses import Accesses
 from ascendsim.checks.hazards import check_hazards
 from ascendsim.checks.lifetimes import check_lifetimes
+from ascendsim.checks.sums import is_library
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule, Severity
 from ascendsim.isa.instruction import Row
 from ascendsim.isa.move import burst_geometry
+from ascendsim.isa.rules import API_PRODUCT, OOB_MASKED, RESERVED_UB
 from ascendsim.memory import FRAMEWORK_TMP, RESERVED_TMP, GlobalTensor
 from ascendsim.program import Program, Template
 from ascendsim.terms import Buffer
@@ -38,7 +40,7 @@ CAP_UB_SAFE = Rule(
 )
 CAP_UB_HW = Rule(
     "E-CAP-UB-HW",
-    "UB address {got} is past the end of UB ({wanted} B): {parts}",
+    "UB address {got} is past the end of UB ({wanted} B, of which Ascend C sees {visible} B): {parts}",
     "check sizes and offsets",
     "asc-devkit, CPU debug limits",
     condition="What lies in UB ends beyond the physical end of UB.",
@@ -76,6 +78,10 @@ UNDEFINED = ("E-CAP-UB-HW", "E-OOB-GM", "E-ALIGN-UB", "E-ALIGN-REDUCE", "E-DTYPE
              "E-RANGE-MASK", "E-SYNC-ID", "E-DTYPE-BF16", "E-API-PRODUCT", "E-SELMASK", "E-TMP-REDUCE", "E-BRCB-SRC",
              "E-PATH")  # fmt: skip
 """Codes after which executing a program has no meaning, even with --despite-findings."""
+
+_OF_THE_CALLER = (API_PRODUCT.code, OOB_MASKED.code)
+"""Codes that mean nothing inside a library call: what the library uses on a part is there, whatever a page's table
+says of it (arch 3002: DataCopy inside UB, Brcb), and its masks are its own."""
 
 
 def check_program(
@@ -125,18 +131,22 @@ def _check_rows(program: Program, device: Device) -> tuple[tuple[Finding, ...], 
         found.setdefault((finding.code, finding.where, finding.operand, finding.got), finding)
         if finding.severity is Severity.ERROR:
             wrong.add(line)
-    for finding in (*_address_mix(program), *_capacity(program, device)):
+    is_overwritten = any(f.code == RESERVED_UB.code for f in found.values())
+    capacity = (f for f in _capacity(program, device) if not (is_overwritten and f.code == CAP_UB_SAFE.code))
+    for finding in (*_address_mix(program), *capacity):
         found.setdefault((finding.code, finding.where, finding.operand, finding.got), finding)
     return tuple(found.values()), wrong
 
 
 def _rows(program: Program, device: Device) -> Iterator[tuple[int, Finding]]:
+    """What the checks of rows find, less what is a library call's own matter."""
     for template in program.templates:
         for row in template.rows:
             where = f"{row.op.api} ({program.lines[row.line]})"
             for check in row.op.checks:
                 for finding in check(row, template.tensors, device, where):
-                    yield row.line, finding
+                    if finding.code not in _OF_THE_CALLER or not is_library(program.lines[row.line]):
+                        yield row.line, finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,12 +257,15 @@ def _address_mix(program: Program) -> Iterator[Finding]:
 
 
 def _capacity(program: Program, device: Device) -> Iterator[Finding]:
+    """The furthest end of UB that is passed; the nearer ones are, too."""
     used = peak_ub_bytes(program)
     parts = ", ".join(f"{q.name} {q.num} x {q.buffer_bytes} B" for q in program.ques if q.num) or "explicit tensors"
     ub = device.ub
+    visible = ub.visible_bytes.value
     if used > device.ub_bytes:
-        yield CAP_UB_HW.finding("UB", got=used, wanted=device.ub_bytes, fill={"parts": parts})
-    if used > ub.visible_bytes.value:
-        yield CAP_UB.finding("UB", got=used, wanted=ub.visible_bytes.value, fill={"parts": parts})
+        fill = {"parts": parts, "visible": visible}
+        yield CAP_UB_HW.finding("UB", got=used, wanted=device.ub_bytes, fill=fill)
+    elif used > visible:
+        yield CAP_UB.finding("UB", got=used, wanted=visible, fill={"parts": parts})
     elif used > ub.safe_bytes.value:
         yield CAP_UB_SAFE.finding("UB", got=used, wanted=ub.safe_bytes.value)

@@ -1,12 +1,12 @@
 """What advice adds up before it speaks: one finding for each rule, kernel line and pair of operands."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
 from ascendsim.device import Device
-from ascendsim.errors import Finding, Rule
+from ascendsim.errors import Finding, Rule, Severity
 from ascendsim.isa.instruction import Operand, Row, TensorRef
 from ascendsim.program import Program
 
@@ -93,6 +93,15 @@ def name_of(operand: Operand, tensors: tuple[TensorRef, ...]) -> str:
 def is_library(line: str) -> bool:
     """Whether a kernel line lies inside a library call, which its caller cannot rewrite: by the file's name."""
     return line.rpartition(":")[0] in _library_files()
+
+
+def without_consequences(recorded: Iterable[Finding], found: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return what was found, less the inside of library calls if one was called wrongly, which was found recording it.
+
+    Rows of such a call do not fit its tensors: that follows from the arguments, which are what there is to mend.
+    """
+    is_wrong = any(f.severity is Severity.ERROR and is_library(f.where.rpartition(", in ")[2]) for f in recorded)
+    return tuple(f for f in found if not (is_wrong and is_library(f.where.partition("(")[2].partition(")")[0])))
 
 
 @lru_cache(maxsize=1)

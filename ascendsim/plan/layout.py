@@ -27,7 +27,9 @@ _TILING_SOURCE = "asc-devkit 9.1.0, softmax tiling (host)"
 _UB_SOURCE = "asc-devkit docs, architecture pages; platform GetCoreMemSize"
 _SMALLER = "use a smaller tile, fewer buffers, or a smaller or shared temp"
 _ROOM = "{operand} ends at {got} B, {over} B beyond the {wanted} B "
-CAP_UB_HW = static.CAP_UB_HW.saying(_ROOM + "of UB that exist", _SMALLER, _UB_SOURCE)
+CAP_UB_HW = static.CAP_UB_HW.saying(
+    _ROOM + "of UB that exist, of which Ascend C sees {visible} B", _SMALLER, _UB_SOURCE
+)
 CAP_UB = static.CAP_UB.saying(_ROOM + "of UB that Ascend C sees", _SMALLER, _UB_SOURCE)
 CAP_UB_SAFE = static.CAP_UB_SAFE.saying(
     "{operand} ends at {got} B, {over} B beyond the {wanted} B that are left when some APIs take their 8 KiB",
@@ -261,8 +263,10 @@ def _least_use(temp: Temp, calls: tuple[Call, ...], names: Mapping[str, int]) ->
 
 
 def _of_temps(temps: tuple[TempUse, ...], cuts: tuple[Cut, ...]) -> Iterator[Finding]:
+    """Temps below their minimum, what CANN refuses, and tilings without a row although their temp has the minimum."""
+    small = {use.name for use in temps if use.bytes < use.least_bytes}
     for use in temps:
-        if use.bytes < use.least_bytes:
+        if use.name in small:
             api = max(use.calls, key=lambda call: call.sizes()[0]).name
             where = f"temps.{use.name}"
             yield TMP_SMALL.finding(where, operand=use.name, got=use.bytes, wanted=use.least_bytes, fill={"api": api})
@@ -270,7 +274,8 @@ def _of_temps(temps: tuple[TempUse, ...], cuts: tuple[Cut, ...]) -> Iterator[Fin
         if cut.problem:
             problem = {"problem": cut.problem.removesuffix(".")}
             yield TMP_REFUSED.finding(f"apis.{cut.call.name}", operand=cut.call.name, got=cut.temp_bytes, fill=problem)
-        if cut.tiling is not None and cut.tiling.split_m == 0 and not cut.call.ignores_tiles:
+        has_no_row = cut.tiling is not None and cut.tiling.split_m == 0 and not cut.call.ignores_tiles
+        if has_no_row and cut.call.temp not in small:
             yield TMP_TILING.finding(f"apis.{cut.call.name}", operand=cut.call.name, got=cut.temp_bytes)
 
 
@@ -285,29 +290,33 @@ def _capacity(plan: Plan, entries: list[Entry], temps: tuple[TempUse, ...]) -> I
 
 
 def _ub_capacity(device: Device, entries: list[Entry], temps: tuple[TempUse, ...]) -> Iterator[Finding]:
-    """The limits of UB; a temp for which there is no room is told in terms of what its API needs."""
+    """The limits of UB; a temp for which there is no room is told in terms of what its API needs.
+
+    The furthest end that is passed is told, by the first entry that passes it: the nearer ones are passed, too.
+    """
     visible = device.ub.visible_bytes.value
     first = next((e for e in entries if e.end_bytes > visible), None)
     if first is None:
         yield from _first_beyond(CAP_UB_SAFE, entries, device.ub.safe_bytes.value)
         return
-    yield from _first_beyond(CAP_UB_HW, entries, device.ub_bytes)
     use = next((use for use in temps if use.name == first.name and use.calls), None)
     if use is not None:
         yield _no_room(first, use, visible)
+    elif entries[-1].end_bytes > device.ub_bytes:
+        yield from _first_beyond(CAP_UB_HW, entries, device.ub_bytes, visible)
     else:
         yield from _first_beyond(CAP_UB, entries, visible)
 
 
-def _first_beyond(rule: Rule, entries: list[Entry], end: int) -> Iterator[Finding]:
+def _first_beyond(rule: Rule, entries: list[Entry], end: int, visible: int = 0) -> Iterator[Finding]:
     first = next((e for e in entries if e.end_bytes > end), None)
     if first is not None:
-        yield _too_long(rule, first, end)
+        yield _too_long(rule, first, end, visible)
 
 
-def _too_long(rule: Rule, entry: Entry, end: int) -> Finding:
+def _too_long(rule: Rule, entry: Entry, end: int, visible: int) -> Finding:
     got = entry.end_bytes
-    fill: dict[str, object] = {"over": got - end}
+    fill: dict[str, object] = {"over": got - end, "visible": visible}
     return rule.finding(_key(entry), operand=entry.name, got=got, wanted=end, fill=fill)
 
 

@@ -169,7 +169,7 @@ def traps(
         found.append(MIN_ABOVE_MAX.finding(got=low, wanted=high, hint=f"reserve {low} B; do not assert min <= max"))
     if device is not None and low > device.ub_bytes:
         found.append(NEVER_FITS.finding(operand="min", got=low, wanted=device.ub_bytes))
-    if device is not None and high > device.ub_bytes:
+    elif device is not None and high > device.ub_bytes:
         found.append(OVER_UB.finding(operand="max", got=high, wanted=device.ub_bytes))
     for one in sized:
         found += _of_tiling(call, one)
@@ -249,14 +249,13 @@ def plan_findings(
     parts = ", ".join([*map(str, claims), *([] if tmp_bytes is None else [f"temp {tmp_bytes} B"])])
     total = used + (tmp_bytes or 0)
     if total > device.ub_bytes:
-        found.append(_capacity(CAP_UB_HW, total, device.ub_bytes, parts))
-    if total > visible:
-        found.append(_capacity(CAP_UB, total, visible, parts))
+        found.append(_capacity(CAP_UB_HW, total, device.ub_bytes, {"parts": parts, "visible": visible}))
+    elif total > visible:
+        found.append(_capacity(CAP_UB, total, visible, {"parts": parts}))
     elif total > device.ub.safe_bytes.value:
-        found.append(_capacity(CAP_UB_SAFE, total, device.ub.safe_bytes.value, parts))
+        found.append(_capacity(CAP_UB_SAFE, total, device.ub.safe_bytes.value, {}))
     return tuple(found)
 
 
-def _capacity(rule: Rule, got: int, wanted: int, parts: str) -> Finding:
-    fill: Mapping[str, object] = {"parts": parts}
+def _capacity(rule: Rule, got: int, wanted: int, fill: Mapping[str, object]) -> Finding:
     return rule.finding(where="UB", operand="UB", got=got, wanted=wanted, fill=fill)

@@ -321,7 +321,7 @@ def rows_of(length, pitch, start=0):
 
 def test_rows_that_end_inside_a_block():
     assert sum((992 * r + 991) // 512 - 992 * r // 512 + 1 for r in range(64)) == 184
-    assert advice(rows_of(992, 992), gm(("x", 16384))) == [
+    assert [a for a in advice(rows_of(992, 992), gm(("x", 16384))) if a[0] != "W-ALIGN-GM"] == [
         (
             "W-MTE-TAIL",
             (

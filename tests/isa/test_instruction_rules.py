@@ -21,8 +21,8 @@ SOC = {2201: "Ascend910B1", 2002: "Ascend310P3", 3002: "Ascend310B1", 3510: "Asc
 def found(kernel, device=DEVICE):
     recording = record(kernel, device, 1, GM, ())
     assert recording.complete
-    found_here = (*recording.findings, *check_rows(recording.program, device))
-    return (*found_here, *static.gm_alignment(recording.program, device))
+    program = recording.program
+    return (*recording.findings, *check_rows(program, device), *static.gm_alignment(program, device))
 
 
 @pytest.mark.parametrize(

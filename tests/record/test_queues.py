@@ -699,3 +699,52 @@ def test_a_queue_in_use_cannot_be_moved():
     (finding,) = recorded(kernel).findings
     assert finding.code == "E-QUE-STATE"
     assert finding.message == "queue q: InitBuffer of a buffer that is OCCUPIED, must be FREE"
+
+
+# ---- a tensor behind its end -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("use", "found"),
+    [
+        (
+            lambda asc, t: asc.adds(local("f", "half", 4096, 64), t, 1.0, 16),
+            ("E-MEM-FREED-READ", "Adds src0 reads q[0], which FreeTensor has given back"),
+        ),
+        (
+            lambda asc, t: asc.duplicate(t, 0.0, 16),
+            ("E-MEM-FREED-WRITE", "Duplicate dst writes q[0], which FreeTensor has given back"),
+        ),
+        (
+            lambda asc, t: asc.duplicate(t[16], 0.0, 16),
+            ("E-MEM-FREED-WRITE", "Duplicate dst writes q[0], which FreeTensor has given back"),
+        ),
+    ],
+)
+def test_a_freed_tensor_is_neither_read_nor_written(use, found):
+    def body(asc, q, *, is_late):
+        t = q.alloc_tensor("half")
+        asc.duplicate(t, 0.0, 32)
+        if is_late:
+            q.free_tensor(t)
+        use(asc, t)
+        if not is_late:
+            q.free_tensor(t)
+
+    assert recorded(with_que(lambda asc, q: body(asc, q, is_late=False))).findings == ()
+    recording = recorded(with_que(lambda asc, q: body(asc, q, is_late=True)))
+    assert recording.complete
+    assert messages(recording) == [found]
+
+
+def test_the_same_buffer_handed_out_again_may_be_used_through_the_old_tensor():
+    """Only the buffer's state counts: what the old name touches has an owner again."""
+
+    def body(asc, q):
+        old = q.alloc_tensor("half")
+        q.free_tensor(old)
+        new = q.alloc_tensor("half")
+        asc.duplicate(old, 0.0, 32)
+        q.free_tensor(new)
+
+    assert recorded(with_que(body, num=1)).findings == ()
