@@ -6,7 +6,6 @@ Bytes are exact: masked lanes, strides and tails count as the hardware touches t
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,7 +62,7 @@ HAZARD_V = Rule(
     condition="A vector instruction reads or writes bytes that an earlier one writes, with no PipeBarrier<PIPE_V> "
     "between them. An error where automatic synchronisation is off; else the compiler adds the barrier, and it is a "
     "warning.",
-    archs=(2201, 2002),
+    archs=(2201, 2002, 3002),
 )
 HAZARD_MTE = Rule(
     "E-HAZARD-MTE",
@@ -119,10 +118,6 @@ class Hazard:
 
     finding: Finding
     lines: frozenset[int]
-
-
-LIBRARY = frozenset(path.name for path in (Path(__file__).parent.parent / "op_kernel").glob("*.py"))
-"""Files of the kernels that this package brings along."""
 
 
 def check_hazards(
@@ -422,7 +417,7 @@ class _Hazards:
         """
         template, at = site
         row = self.program.templates[template].rows[at]
-        if row.que >= 0 or self.program.lines[row.line].split(":")[0] in LIBRARY:
+        if row.que >= 0 or is_library(self.program.lines[row.line]):
             return
         if row.op.name == "wait_flag" and HardEvent(row.params[0]).src is Pipe.S:
             return

@@ -62,7 +62,7 @@ def rows_of(length, pitch):
     return lambda asc, x: asc.data_copy(local("u", "float", 0, 64 * length), x, params)
 
 
-kernels("W-MTE-TAIL", rows_of(992, 992), rows_of(1024, 1024), gm=WIDE, beside=("W-ALIGN-GM",))
+kernels("W-MTE-TAIL", rows_of(992, 992), rows_of(1024, 1024), gm=WIDE)
 
 
 def walking(start):

