@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ascendsim.errors import InputError
+from ascendsim.files import is_file
 from ascendsim.scenario import SCHEMA, Scenario, scenario_from
 
 DEVICE = "Ascend910B1"
@@ -33,7 +34,7 @@ def kernel_scenario(
     """
     head, _, function = target.rpartition(".py")
     file = Path(f"{head}.py")
-    if not file.is_file():
+    if not is_file(file):
         raise InputError(f"{file}: no such kernel file")
     found = _function(file, function.removeprefix(":"))
     given = dict(_tensor(text) for text in tensors)

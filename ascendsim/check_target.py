@@ -10,7 +10,7 @@ from typing import Any
 from ascendsim.check_kernel import is_kernel, kernel_scenario
 from ascendsim.check_tiling import TilingSizes, odd_rows, tiling_scenario
 from ascendsim.errors import Finding, InputError, KernelError, Suppressed
-from ascendsim.files import read_toml
+from ascendsim.files import exists, is_file, read_toml
 from ascendsim.machine import Examined, examine, in_order
 from ascendsim.places import Place, place_of
 from ascendsim.plan.answer import answer, load_plan
@@ -111,10 +111,10 @@ def _refuse(option: str, value: object, why: str) -> None:
 def _find(target: str) -> Path:
     """Return the target's file: one that is there, or a shipped one by name."""
     file = Path(target)
-    if file.is_dir():
-        inside = "; check the scenario.toml in it" if (file / "run.json").is_file() else ""
+    if exists(file) and file.is_dir():
+        inside = "; check the scenario.toml in it" if is_file(file / "run.json") else ""
         raise InputError(f"{target}: is a folder, want {_KINDS}{inside}")
-    if file.is_file():
+    if is_file(file):
         _check_ending(file)
         return file
     named = [shipped(kind, target) for kind in ("scenarios", "tilings")] if file.parent == Path() else []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ascendsim.errors import Finding
+from ascendsim.files import is_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def _position(key: str, where: str) -> int:
 
 def _in_kernel(finding: Finding, key: str, files: tuple[str, ...]) -> Place | None:
     number = int(key.rpartition(":")[2])
-    there = [file for file in map(Path, files) if file.is_file()]
+    there = [file for file in map(Path, files) if is_file(file)]
     api = finding.where.partition(" (")[0] if "(" in finding.where else finding.message.partition(" ")[0]
     if len(there) > 1:  # files of one name: the one where such a call stands
         there = [file for file in there if _call(file, number, api) is not None]

@@ -144,9 +144,9 @@ LAYERS = {
         "words",
     },
     "pytest_plugin": {"machine", "result"},
-    "places": {"errors"},
+    "places": {"errors", "files"},
     "rule_codes": {"catalogue", "errors"},
-    "check_kernel": {"errors", "scenario"},
+    "check_kernel": {"errors", "files", "scenario"},
     "check_tiling": {"device", "dtypes", "errors", "machine", "op_host", "operators", "plan", "scenario", "terms"},
     "check_target": {
         *("check_kernel", "check_tiling", "errors", "files", "machine", "places", "plan", "rule_codes", "scenario"),

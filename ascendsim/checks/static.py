@@ -113,7 +113,8 @@ def check_program(
     accesses = Accesses(program)
     hazards = check_hazards(accesses, device, auto_sync=auto_sync, is_complete=is_complete)
     ordered = tuple(h.finding for h in hazards if not h.lines & wrong)
-    has_lives = with_lifetimes and is_complete and not wrong and not errors
+    has_errors = any(f.severity is Severity.ERROR for f in (*known, *found))
+    has_lives = with_lifetimes and is_complete and not has_errors
     lives = check_lifetimes(program, device, accesses) if has_lives else ()
     return (*found, *ordered, *lives)
 
