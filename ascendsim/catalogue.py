@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from ascendsim import context, machine, record, tpipe
-from ascendsim.checks import advice, banks, barriers, hazards, lifetimes, merging, static, suppress, traffic
+from ascendsim.checks import advice, banks, barriers, flags, hazards, lifetimes, merging, static, suppress, traffic
 from ascendsim.errors import Rule, Severity
 from ascendsim.isa import (
     compare,
@@ -54,7 +54,7 @@ MODULES: tuple[ModuleType, ...] = (
         tensor_reduce,
         transpose,
     ),
-    *(transpose_square, tpipe, record, context, static, hazards, lifetimes, machine),
+    *(transpose_square, tpipe, record, context, static, hazards, flags, lifetimes, machine),
     *(advice, banks, traffic, merging, barriers, suppress),
     *(softmax_grad_checks, softmax_grad_surprises, layout, traps),
 )

@@ -15,7 +15,7 @@ from ascendsim.arrays import load_array
 from ascendsim.checks import advise, advise_timeline, check_program, idle_cores
 from ascendsim.checks.advice import NODB
 from ascendsim.checks.advice import RULES as ADVICE
-from ascendsim.checks.hazards import DEADLOCK, REDUNDANT
+from ascendsim.checks.flags import DEADLOCK, REDUNDANT
 from ascendsim.checks.redundant import without
 from ascendsim.checks.static import UNDEFINED
 from ascendsim.checks.sums import without_consequences

@@ -1,22 +1,24 @@
-"""Races and unordered rows inside a core, and flags that do not pair: what `order` finds, as findings.
+"""Races and unordered rows: what `order` and `gm` find, as findings. Those about flags alone are in `flags`.
 
 Bytes are exact: masked lanes, strides and tails count as the hardware touches them.
 """
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.checks.accesses import Accesses, Act
+from ascendsim.checks.accesses import Accesses
+from ascendsim.checks.flags import Flags
 from ascendsim.checks.gm import GmAccesses, GmPair, GmPairs, kinds, places_on_core
-from ascendsim.checks.order import Clash, Flag, Held, Order, Outcome, Pending, Site, State
+from ascendsim.checks.order import Clash, Order, Outcome, Site
+from ascendsim.checks.sites import Found, Hazard, Sites
 from ascendsim.checks.sums import is_library
 from ascendsim.device import Device
-from ascendsim.errors import Finding, Rule, Severity
+from ascendsim.errors import Rule, Severity
 from ascendsim.isa.instruction import Row
 from ascendsim.terms import HardEvent, Pipe
 
@@ -24,7 +26,6 @@ Ints = NDArray[Any]
 
 _RACES = "public msSanitizer pages, contention check; asc-tools, npu-check ErrorSync1 and ErrorSync2"
 _BARRIERS = "asc-devkit docs, PipeBarrier page and synchronisation inside a core"
-_FLAGS = "asc-devkit docs, SetFlag/WaitFlag page"
 
 RACE_RAW = Rule(
     "E-RACE-RAW",
@@ -71,53 +72,9 @@ HAZARD_MTE = Rule(
     _BARRIERS,
     condition="A copy writes or reads bytes that an earlier one on the same pipe writes, with no PipeBarrier between.",
 )
-UNPAIRED = Rule(
-    "E-SYNC-UNPAIRED",
-    "flag {operand} id {got} is set and never waited for",
-    "wait for it, or remove the set",
-    _FLAGS,
-    condition="A flag is set and the core has no wait for it afterwards.",
-)
-DUPLICATE = Rule(
-    "E-SYNC-DUPLICATE",
-    "flag {operand} id {got} is set again before anybody waited for it",
-    "use another id, or wait first",
-    _FLAGS,
-    condition="A flag is set a second time while no wait has taken the first.",
-)
-MISMATCH = Rule(
-    "E-SYNC-MISMATCH",
-    "flag {operand} is set at {other}, but {pipe} waits for {got}",
-    "use the same pair and id in SetFlag and WaitFlag",
-    "asc-devkit docs, architecture page 2002, and SetFlag/WaitFlag page",
-    condition="A wait has no set and a set has no wait, and the two differ in the pair or in the id only.",
-)
-DEADLOCK = Rule(
-    "E-SYNC-DEADLOCK",
-    "deadlock: {chain}",
-    "set the flag before the wait, on the pipe that its name begins with",
-    "follows from how flags work",
-    condition="A pipe waits for a flag that nobody sets, or that a pipe sets which waits itself.",
-)
-REDUNDANT = Rule(
-    "W-SYNC-REDUNDANT",
-    "{what} orders nothing that is not ordered already",
-    "remove it",
-    "public msSanitizer pages, synchronisation check",
-    condition="Whenever a wait or barrier is passed, its pipe knows already that everything it stands for is finished.",
-)
-
 COMPILER_ORDERS = (Pipe.V, Pipe.MTE2, Pipe.MTE3)
 """Pipes that the scalar unit waits for by itself: the compiler adds V-S, MTE2-S and MTE3-S waits on AIV, and V-V
 barriers (asc-devkit docs, overview of synchronisation inside a core)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hazard:
-    """A finding, and the kernel lines that it is about."""
-
-    finding: Finding
-    lines: frozenset[int]
 
 
 def check_hazards(
@@ -134,24 +91,6 @@ def check_hazards(
     return _Hazards(accesses, device, auto_sync=auto_sync).hazards(is_complete=is_complete)
 
 
-class _Found:
-    """Hazards, those about the same two lines counted together."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], tuple[Hazard, int]] = {}
-
-    def add(self, hazard: Hazard, count: int) -> None:
-        """Take one in that occurs so often."""
-        f = hazard.finding
-        key = (f.code, f.where, f.operand, f.wanted, f.level)
-        first, before = self._known.get(key, (hazard, 0))
-        self._known[key] = (first, before + count)
-
-    def all(self) -> tuple[Hazard, ...]:
-        """Return them, in the order in which they were found."""
-        return tuple(Hazard(replace(h.finding, count=count), h.lines) for h, count in self._known.values())
-
-
 class _Hazards:
     """All findings of one program."""
 
@@ -161,6 +100,7 @@ class _Hazards:
         hardware = {Pipe.V} if device.has("vector_ordered") else set()
         self.order = Order(self.accesses, ordered_pipes=frozenset({Pipe.S} | hardware))
         self._auto_sync = auto_sync
+        self._sites, self._flags = Sites(program), Flags(program)
         self._gm = GmAccesses(program)
         self._state_of: Ints = np.zeros(len(program.calls["core"]), np.int64)
         """State in which each call begins."""
@@ -172,7 +112,7 @@ class _Hazards:
     def hazards(self, *, is_complete: bool) -> tuple[Hazard, ...]:
         """Everything, in the order of the program."""
         self._walk()
-        found = _Found()
+        found = Found()
         useful: set[Site] = set()
         idle: set[Site] = set()
         twice: set[tuple[HardEvent, int]] = set()
@@ -180,17 +120,15 @@ class _Hazards:
             outcome = self.order.outcome(state, template)
             useful |= outcome.useful
             idle |= outcome.idle
-            twice |= {self._flag(site) for site, _ in outcome.doubled}
+            twice |= {self._sites.flag(site) for site, _ in outcome.doubled}
             for hazard in self._of_outcome(outcome):
                 found.add(hazard, count)
         if is_complete:
             for state, count in self._ends.items():
-                for hazard in self._of_end(self.order.states[state], twice):
+                for hazard in self._flags.of_end(self.order.states[state], twice):
                     found.add(hazard, count)
-        needed = {self._call_at(site) for site in useful}
-        for site in sorted(site for site in idle if self._call_at(site) not in needed):
-            for hazard in self._redundant(site):
-                found.add(hazard, 1)
+        for hazard in self._flags.redundant(idle, useful):
+            found.add(hazard, 1)
         for pairs in self._gm.pairs():
             for hazard, count in self._of_gm(pairs):
                 found.add(hazard, count)
@@ -217,15 +155,7 @@ class _Hazards:
 
     def _of_outcome(self, outcome: Outcome) -> Iterator[Hazard]:
         yield from (self._clash(clash) for clash in outcome.clashes if not self._is_librarys(clash))
-        for site, before in outcome.doubled:
-            event, event_id = self._flag(site)
-            wanted = f"a wait after {self._line(before)}"
-            finding = DUPLICATE.finding(self._line(site), operand=event.name, got=event_id, wanted=wanted)
-            yield self._at(finding, site, before)
-
-    def _at(self, finding: Finding, *sites: Site) -> Hazard:
-        lines = (self.program.templates[template].rows[at].line for template, at in sites)
-        return Hazard(finding, frozenset(lines))
+        yield from (self._flags.doubled(site, before) for site, before in outcome.doubled)
 
     def _is_librarys(self, clash: Clash) -> bool:
         """Whether both rows are of a library call and the compiler orders them: its caller could mend nothing."""
@@ -252,7 +182,7 @@ class _Hazards:
         sites: tuple[Site, Site],
     ) -> Hazard:
         """Two rows in no order: which rule, which bytes of what, and what is missing."""
-        names = [self._line(site) for site in sites]
+        names = [self._sites.line(site) for site in sites]
         fill: dict[str, object] = {
             "api": second.op.api,
             "pipe": second.pipe.name,
@@ -267,7 +197,7 @@ class _Hazards:
         finding = rule.finding(names[1], operand=role, got="no order", wanted=wanted, hint=hint, fill=fill)
         if self._is_graded(first, second):
             finding = replace(finding, level=Severity.WARNING.value)
-        return self._at(finding, *sites)
+        return self._sites.hazard(finding, *sites)
 
     def _hint(self, first: Row, second: Row) -> str:
         before, after = self.program.lines[first.line], self.program.lines[second.line]
@@ -305,7 +235,7 @@ class _Hazards:
         core = self.program.calls["core"]
         what = f"cores {core[pair.first_call]} and {core[pair.second_call]}"
         sites = ((first.template, first.at), (second.template, second.at))
-        names = [self._line(site) for site in sites]
+        names = [self._sites.line(site) for site in sites]
         fill = {
             "first": pair.low,
             "last": pair.high,
@@ -314,7 +244,7 @@ class _Hazards:
             "other": names[0],
         }
         finding = RACE_GM.finding(names[1], operand=second.role, got=what, wanted="one core", fill=fill)
-        return self._at(finding, *sites)
+        return self._sites.hazard(finding, *sites)
 
     def _on_one_core(self, pair: GmPair, tensor: int) -> Hazard | None:
         first, second = self._gm.all[pair.first], self._gm.all[pair.second]
@@ -331,115 +261,6 @@ class _Hazards:
         place = f"bytes {pair.low} to {pair.high}"
         name = f"GM tensor {self.program.gm[tensor].name}"
         return self._clash_of(rows[0], rows[1], (first.writes, second.writes), second.role, (place, name), sites)
-
-    # ---- flags --------------------------------------------------------------------------------------------------
-
-    def _flag(self, site: Site) -> tuple[HardEvent, int]:
-        template, at = site
-        event, event_id = self.program.templates[template].rows[at].params
-        return HardEvent(event), event_id
-
-    def _line(self, site: Site) -> str:
-        template, at = site
-        row = self.program.templates[template].rows[at]
-        return f"{row.op.api} ({self.program.lines[row.line]})"
-
-    def _of_end(self, state: State, twice: set[tuple[HardEvent, int]]) -> Iterator[Hazard]:
-        """What is left when the kernel is over: flags that are up, pipes that wait; flags set twice are known."""
-        waits = [rows[0] for _, rows in state.held if rows[0].step.act is Act.WAIT]
-        left = [(flag, pending) for flag, line in state.pending for pending in line]
-        for wait in waits:
-            near = next((one for one in left if _nearly(one[0], wait.step.flag)), None)
-            if near is None:
-                continue
-            left.remove(near)
-            yield self._mismatch(near, wait)
-            waits = [w for w in waits if w is not wait]
-        if waits:
-            yield self._deadlock(state, waits)
-        for (event, event_id), pending in left:
-            if (event, event_id) in twice:
-                continue
-            name = HardEvent(event).name
-            finding = UNPAIRED.finding(self._line(pending.site), operand=name, got=event_id, wanted="a wait")
-            yield self._at(finding, pending.site)
-
-    def _mismatch(self, near: tuple[Flag, Pending], wait: Held) -> Hazard:
-        (event, event_id), pending = near
-        wanted = f"{HardEvent(wait.step.flag[0]).name} id {wait.step.flag[1]}"
-        site = (wait.template, wait.step.at)
-        fill = {"other": self._line(pending.site), "pipe": wait.step.pipe.name}
-        operand = f"{HardEvent(event).name} id {event_id}"
-        finding = MISMATCH.finding(self._line(site), operand=operand, got=wanted, wanted=operand, fill=fill)
-        return self._at(finding, site, pending.site)
-
-    def _deadlock(self, state: State, waits: list[Held]) -> Hazard:
-        """Follow the first wait to who should have set its flag, and on; templates are numbered as they come."""
-        held = dict(state.held)
-        first = min(waits, key=lambda one: (one.template, one.step.at))
-        chain, wait = [], first
-        seen: set[Pipe] = set()
-        while True:
-            event, event_id = wait.step.flag
-            seen.add(wait.step.pipe)
-            place = self._line((wait.template, wait.step.at))
-            said = f"{wait.step.pipe.name} waits at {place} for {HardEvent(event).name} id {event_id}"
-            setter = HardEvent(event).src
-            late = next((p for p, rows in held.items() if any(_sets(r, wait.step.flag) for r in rows)), None)
-            if late is None:
-                chain.append(f"{said}, which {setter.name} never sets")
-                break
-            row = next(r for r in held[late] if _sets(r, wait.step.flag))
-            chain.append(f"{said}, which {setter.name} sets only later, at {self._line((row.template, row.step.at))}")
-            following = held[late][0]
-            if late in seen or following.step.act is not Act.WAIT:
-                break
-            wait = following
-        site = (first.template, first.step.at)
-        event, event_id = first.step.flag
-        name, fill = HardEvent(event).name, {"chain": "; ".join(chain)}
-        finding = DEADLOCK.finding(
-            self._line(site), operand=name, got=f"id {event_id}", wanted="a set before", fill=fill
-        )
-        return self._at(finding, site)
-
-    def _call_at(self, site: Site) -> tuple[object, ...]:
-        """The call that a wait or barrier stands for: the turns of a loop are one, of which only some may be idle."""
-        template, at = site
-        row = self.program.templates[template].rows[at]
-        return row.line, row.op.opcode, row.params
-
-    def _redundant(self, site: Site) -> Iterator[Hazard]:
-        """A wait or barrier of the kernel's own that says nothing new; queues bring their flags by themselves.
-
-        Flags from the scalar unit are left out: that it finishes before it issues is how this simulator orders it. So
-        are those of library kernels, which serve all shapes and are not the user's to change.
-        """
-        template, at = site
-        row = self.program.templates[template].rows[at]
-        if row.que >= 0 or is_library(self.program.lines[row.line]):
-            return
-        if row.op.name == "wait_flag" and HardEvent(row.params[0]).src is Pipe.S:
-            return
-        if row.op.name == "wait_flag":
-            event, event_id = row.params
-            what = f"WaitFlag {HardEvent(event).name} id {event_id}"
-        else:
-            what = f"PipeBarrier<PIPE_{Pipe(row.param('barrier_pipe')).name}>"
-        finding = REDUNDANT.finding(self._line(site), operand=what, got=0, wanted="an order", fill={"what": what})
-        yield self._at(finding, site)
-
-
-def _sets(row: Held, flag: Flag) -> bool:
-    return row.step.act is Act.SET and row.step.flag == flag
-
-
-def _nearly(one: Flag, other: Flag) -> bool:
-    """Whether two flags differ in the id only, or in the pair only, one end of which is the same."""
-    if one[0] == other[0]:
-        return True
-    first, second = HardEvent(one[0]), HardEvent(other[0])
-    return one[1] == other[1] and (first.src is second.src or first.dst is second.dst)
 
 
 def _rule(first: Pipe, second: Pipe, writes: tuple[bool, bool]) -> Rule:

@@ -1,0 +1,64 @@
+"""Rows of templates as places in a kernel, and hazards: findings with the lines that they are about."""
+
+from dataclasses import dataclass, replace
+
+from ascendsim.checks.order import Site
+from ascendsim.errors import Finding
+from ascendsim.isa.instruction import Row
+from ascendsim.program import Program
+from ascendsim.terms import HardEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """A finding, and the kernel lines that it is about."""
+
+    finding: Finding
+    lines: frozenset[int]
+
+
+class Found:
+    """Hazards, those about the same two lines counted together."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], tuple[Hazard, int]] = {}
+
+    def add(self, hazard: Hazard, count: int) -> None:
+        """Take one in that occurs so often."""
+        f = hazard.finding
+        key = (f.code, f.where, f.operand, f.wanted, f.level)
+        first, before = self._known.get(key, (hazard, 0))
+        self._known[key] = (first, before + count)
+
+    def all(self) -> tuple[Hazard, ...]:
+        """Return them, in the order in which they were found."""
+        return tuple(Hazard(replace(h.finding, count=count), h.lines) for h, count in self._known.values())
+
+
+class Sites:
+    """Rows of a program's templates, by template and place in it."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    def row(self, site: Site) -> Row:
+        """The row."""
+        template, at = site
+        return self._program.templates[template].rows[at]
+
+    def flag(self, site: Site) -> tuple[HardEvent, int]:
+        """The pair and id of a flag's row."""
+        event, event_id = self.row(site).params
+        return HardEvent(event), event_id
+
+    def source(self, site: Site) -> str:
+        """The kernel line, "file.py:31"."""
+        return self._program.lines[self.row(site).line]
+
+    def line(self, site: Site) -> str:
+        """Instruction and kernel line, as findings name a place."""
+        return f"{self.row(site).op.api} ({self.source(site)})"
+
+    def hazard(self, finding: Finding, *sites: Site) -> Hazard:
+        """A finding about these rows."""
+        return Hazard(finding, frozenset(self.row(site).line for site in sites))
