@@ -154,6 +154,7 @@ LAYERS = {
     "show_findings": {"check_target", "errors", "places"},
     "sarif": {"__init__", "check_target", "errors", "places", "rule_codes", "runfolder"},
     "devices": set(),
+    "__main__": {"cli"},
     "__init__": {
         "api",
         "device",

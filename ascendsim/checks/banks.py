@@ -69,6 +69,8 @@ RULES = (RR, RW, WW, ALL_3510)
 
 RW_CYCLES = 0.77
 """Cycles a repeat that a real read-write conflict cost Add (asc-devkit, bank_conflict_ub example)."""
+LEAST_CYCLES = 16
+"""Cycles on an average core from which on a conflict is worth a word; ours."""
 MOST_REPEATS = 4096
 """Repeats that are looked at; more do not fit into UB without meeting themselves."""
 
@@ -135,6 +137,8 @@ def bank_advice(program: Program, device: Device) -> Iterator[Finding]:
         for use in _uses(program, template, times, device):
             for _, look in rules:
                 look(use, device, notes)
+    least = LEAST_CYCLES * program.block_dim
+    notes.places = {key: noted for key, noted in notes.places.items() if noted.sums.get("cycles", least) >= least}
     _say_triangles(notes)
     yield from notes.findings()
 

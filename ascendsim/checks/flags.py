@@ -43,7 +43,7 @@ DEADLOCK = Rule(
 REDUNDANT = Rule(
     "W-SYNC-REDUNDANT",
     "{what} orders nothing that is not ordered already",
-    "remove it",
+    "remove it, a wait with its set_flag",
     "public msSanitizer pages, synchronisation check",
     condition="Whenever a wait or barrier is passed, its pipe knows already that everything it stands for is finished.",
 )
@@ -54,6 +54,9 @@ class Flags:
 
     def __init__(self, program: Program) -> None:
         self._sites = Sites(program)
+        rows = [row for template in program.templates for row in template.rows]
+        self._set = {row.params for row in rows if row.op.name == "set_flag"}
+        self._waited = {row.params for row in rows if row.op.name == "wait_flag"}
 
     def doubled(self, site: Site, before: Site) -> Hazard:
         """Return that a flag is set while an earlier set of it is pending."""
@@ -73,20 +76,23 @@ class Flags:
         waits = [rows[0] for _, rows in state.held if rows[0].step.act is Act.WAIT]
         left = [(flag, pending) for flag, line in state.pending for pending in line]
         for wait in waits:
-            near = next((one for one in left if _nearly(one[0], wait.step.flag)), None)
-            if near is None:
-                continue
-            left.remove(near)
-            yield self._mismatch(near, wait)
-            waits = [w for w in waits if w is not wait]
+            near = next((one for one in left if self._are_mistaken(one[0], wait.step.flag)), None)
+            if near is not None:
+                yield self._mismatch(near, wait)
+                return  # what else waits or is left over follows from it
         if waits:
             yield self._deadlock(state, waits)
+            return
         for (event, event_id), pending in left:
             if (event, event_id) in twice:
                 continue
             name = HardEvent(event).name
             finding = UNPAIRED.finding(self._sites.line(pending.site), operand=name, got=event_id, wanted="a wait")
             yield self._sites.hazard(finding, pending.site)
+
+    def _are_mistaken(self, one: Flag, other: Flag) -> bool:
+        """Whether nobody waits for a flag that is set, nobody sets one that is waited for, and they nearly agree."""
+        return _nearly(one, other) and one not in self._waited and other not in self._set
 
     def _mismatch(self, near: tuple[Flag, Pending], wait: Held) -> Hazard:
         (event, event_id), pending = near
@@ -98,9 +104,9 @@ class Flags:
         return self._sites.hazard(finding, site, pending.site)
 
     def _deadlock(self, state: State, waits: list[Held]) -> Hazard:
-        """Follow the first wait to who should have set its flag, and on; templates are numbered as they come."""
+        """Follow a wait for a flag that nobody sets, else the first, to who should have set it, and on."""
         held = dict(state.held)
-        first = min(waits, key=lambda one: (one.template, one.step.at))
+        first = min(waits, key=lambda one: (one.step.flag in self._set, one.template, one.step.at))
         chain, wait = [], first
         seen: set[Pipe] = set()
         while True:
@@ -129,20 +135,20 @@ class Flags:
         return self._sites.hazard(finding, site)
 
     def _call_at(self, site: Site) -> tuple[object, ...]:
-        """The call that a wait or barrier stands for: the turns of a loop are one, of which only some may be idle."""
+        """The call that a wait or barrier stands for: turns of a loop are one call, of which only some may be idle."""
         row = self._sites.row(site)
         return row.line, row.op.opcode, row.params
 
     def _redundant_at(self, site: Site) -> Iterator[Hazard]:
         """A wait or barrier of the kernel's own that says nothing new; queues bring their flags by themselves.
 
-        Flags from the scalar unit are left out: that it finishes before it issues is how this simulator orders it. So
-        are those of library kernels, which serve all shapes and are not the user's to change.
+        Flags from and to the scalar unit are left out: that it finishes before it issues is how this simulator orders
+        it, and what an API does inside may order it already. So are those of library kernels, which serve all shapes.
         """
         row = self._sites.row(site)
         if row.que >= 0 or is_library(self._sites.source(site)):
             return
-        if row.op.name == "wait_flag" and HardEvent(row.params[0]).src is Pipe.S:
+        if row.op.name == "wait_flag" and Pipe.S in (HardEvent(row.params[0]).src, HardEvent(row.params[0]).dst):
             return
         if row.op.name == "wait_flag":
             event, event_id = row.params

@@ -203,7 +203,8 @@ class _Hazards:
         before, after = self.program.lines[first.line], self.program.lines[second.line]
         compiler = "the compiler adds it if automatic synchronisation is on; else " * self._is_graded(first, second)
         if first.pipe is second.pipe:
-            return f"{compiler}pipe_barrier(Pipe.{first.pipe.name}) between {before} and {after}"
+            place = f"between {before} and {after}" if before != after else f"between one turn of {before} and the next"
+            return f"{compiler}pipe_barrier(Pipe.{first.pipe.name}) {place}"
         pair = f"HardEvent.{first.pipe.name}_{second.pipe.name}"
         return f"{compiler}set_flag({pair}, id) behind {before} and wait_flag({pair}, id) before {after}"
 

@@ -30,7 +30,7 @@ DEAD_STORE = Rule(
 UNUSED = Rule(
     "W-BUF-UNUSED",
     "{operand}: {got} B of UB are given to it and no instruction touches them",
-    "remove the buffer",
+    "remove the buffer; a work buffer that an API demands may be as small as its page says",
     "public msSanitizer pages, memory check",
     condition="A queue or TBuf has memory and no row of the program touches it.",
 )

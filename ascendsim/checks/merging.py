@@ -33,8 +33,8 @@ TAIL = Rule(
     "partial last repeats",
     "pad to whole repeats",
     "pto-isa cost model, formula_params",
-    condition="The count form of a vector instruction covers more than one repeat, ends inside one, and this costs at "
-    "least 5 % of the call by the device's table.",
+    condition="Every call of the count form of a vector instruction at a kernel line covers more than one repeat and "
+    "ends inside one, and this costs at least 5 % of the call by the device's table.",
     archs=(2201,),
 )
 REDUCE = Rule(
@@ -73,11 +73,12 @@ def vector_advice(program: Program, device: Device) -> Iterator[Finding]:
     """W-VEC-SHORT, W-VEC-TAIL, W-RED-WHOLE and W-SCALAR. What a library call does inside is its own matter."""
     notes = Notes()
     calls = np.bincount(program.calls["template"], minlength=len(program.templates)).tolist()
+    whole = {row.line for template in program.templates for row in template.rows if _is_whole(row)}
     for template, times in zip(program.templates, calls, strict=True):
         rows = [row for row in template.rows if not is_library(program.lines[row.line])]
         merged = _note_runs(program, rows, times, device, notes)
         _note_loops(program, rows, times, device, notes, merged)
-        _note_tails(program, rows, times, device, notes)
+        _note_tails(program, [row for row in rows if row.line not in whole], times, device, notes)
         _note_reductions(program, template, rows, times, device, notes)
     yield from notes.findings()
 
@@ -229,6 +230,11 @@ def _note_loops(
 
 
 # ---- the end of a call --------------------------------------------------------------------------------------------
+
+
+def _is_whole(row: Row) -> bool:
+    """Whether a count form ends with a whole repeat: then a partial one at the same line is the tail of the data."""
+    return _is_strided(row) and row.mask_mode is MaskMode.COUNTER and not ends_partial(row, lanes_of(row))
 
 
 def _note_tails(program: Program, rows: list[Row], calls: int, device: Device, notes: Notes) -> None:

@@ -74,6 +74,8 @@ BUF_ADDRMIX = Rule(
     "asc-devkit docs, InitBuffer page; static tensor programming page",
     condition="A kernel places a tensor at an address of its own on a buffer that a TPipe has handed out.",
 )
+BOUNDS = ("E-OOB-GM", "E-OOB-LOCAL")
+"""Codes that are told once for a kernel line and operand, however many cores and tiles reach outside, and how far."""
 UNDEFINED = ("E-CAP-UB-HW", "E-OOB-GM", "E-ALIGN-UB", "E-ALIGN-REDUCE", "E-DTYPE-OP", "E-CAST-PAIR", "E-OOB-LOCAL",
              "E-RANGE-MASK", "E-SYNC-ID", "E-DTYPE-BF16", "E-API-PRODUCT", "E-SELMASK", "E-TMP-REDUCE", "E-BRCB-SRC",
              "E-PATH")  # fmt: skip
@@ -129,7 +131,12 @@ def _check_rows(program: Program, device: Device) -> tuple[tuple[Finding, ...], 
     found: dict[tuple[str, str, str, str], Finding] = {}
     wrong: set[int] = set()
     for line, finding in (*_rows(program, device), *_gm_bounds(program)):
-        found.setdefault((finding.code, finding.where, finding.operand, finding.got), finding)
+        key = (finding.code, finding.where, finding.operand, finding.got)
+        if finding.code in BOUNDS:  # the first core and tile stand for all
+            key = (finding.code, finding.where.partition(" core ")[0], finding.operand, "")
+        first = found.setdefault(key, finding)
+        if first is not finding and finding.code in BOUNDS:
+            found[key] = replace(first, count=first.count + 1)
         if finding.severity is Severity.ERROR:
             wrong.add(line)
     is_overwritten = any(f.code == RESERVED_UB.code for f in found.values())

@@ -216,7 +216,7 @@ def _tail(program: Program, device: Device, where: str, copies: Traffic, fill: d
     block = device.l2.line_bytes.value
     if not holds_on(TAIL, device) or int(copies.per_core(copies.count, program.block_dim).max()) < 2:
         return
-    odd = copies.at(np.flatnonzero((copies.length % block != 0) & (copies.length > block)))
+    odd = copies.at(np.flatnonzero((copies.length % block != 0) & (copies.length > block) & (copies.count > 1)))
     if odd.site.size == 0:
         return
     kinds, times = np.unique(

@@ -319,7 +319,7 @@ kernels(
     legal(flag_of_what_is_known),
     (
         "WaitFlag MTE2_V id 1 orders nothing that is not ordered already; without it the program takes 31 cycles less",
-        "remove it",
+        "remove it, a wait with its set_flag",
     ),
 )
 
@@ -337,7 +337,7 @@ kernels(
     legal(two_barriers),
     (
         "PipeBarrier<PIPE_V> orders nothing that is not ordered already; without it the program takes 0 cycles less",
-        "remove it",
+        "remove it, a wait with its set_flag",
     ),
 )
 
@@ -585,5 +585,8 @@ kernels(
     "W-BUF-UNUSED",
     without_use,
     legal(without_use),
-    ("t: 1024 B of UB are given to it and no instruction touches them", "remove the buffer"),
+    (
+        "t: 1024 B of UB are given to it and no instruction touches them",
+        "remove the buffer; a work buffer that an API demands may be as small as its page says",
+    ),
 )

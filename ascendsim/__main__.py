@@ -1,0 +1,5 @@
+"""`python -m ascendsim`."""
+
+from ascendsim.cli import main
+
+main()
