@@ -46,8 +46,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-out = Console(highlight=False, emoji=False)
-err = Console(stderr=True, highlight=False, emoji=False)
+out = Console(highlight=False, emoji=False, markup=False)
+err = Console(stderr=True, highlight=False, emoji=False, markup=False)
 
 Scenario = Annotated[str, typer.Argument(help="Scenario file, or the name of a shipped one.", metavar="SCENARIO")]
 Changes = Annotated[
@@ -134,7 +134,7 @@ def run(
             for first, last in windows:
                 if (first, last) not in result.windows:
                     text = f"note: the run is over at cycle {result.makespan_cycles}; window {first}:{last} is left out"
-                    err.print(text, markup=False, soft_wrap=True)
+                    err.print(text, soft_wrap=True)
             files = write_run(result, target, time=unit, painter=painter, progress=progress)
     if as_json:
         _print_json(result.summary() | {"out": str(target)})
@@ -329,7 +329,7 @@ def tmpsize(
         more |= {} if chosen is None else {"within": {"percent": within, **chosen.to_dict()}}
         _print_json(answer.to_dict() | more | {"files": [str(file) for file in files]})
     else:
-        wide = Console(highlight=False, emoji=False, width=_TABLE_WIDTH)
+        wide = Console(highlight=False, emoji=False, markup=False, width=_TABLE_WIDTH)
         wide.print(show_tmp.tmp_size(answer), soft_wrap=True)
         if found is not None:
             wide.print(show_tmp.curve(found, within, chosen), soft_wrap=True)
@@ -395,7 +395,7 @@ def why(
         _print_json({"run": str(folder), "why": lines})
     else:
         for line in lines:
-            out.print(line, soft_wrap=True, markup=False)
+            out.print(line, soft_wrap=True)
 
 
 def parse_changes(changes: list[str] | None) -> dict[str, Any]:
@@ -571,19 +571,19 @@ def _run_command() -> None:
         _print_rejected(error.findings)
         sys.exit(Exit.FINDINGS)
     except Deadlock as error:
-        err.print(f"error: {error}", markup=False)
+        err.print(f"error: {error}")
         sys.exit(Exit.DEADLOCK)
     except PainterError as error:
-        err.print(f"error: {error}", markup=False, soft_wrap=True)
+        err.print(f"error: {error}", soft_wrap=True)
         sys.exit(Exit.PICTURES)
     except EnginesDiffer as error:
-        err.print(f"error: {error}", markup=False, soft_wrap=True)
+        err.print(f"error: {error}", soft_wrap=True)
         sys.exit(Exit.ENGINES)
     except AscendSimError as error:
-        err.print(f"error: {error}", markup=False, soft_wrap=True)
+        err.print(f"error: {error}", soft_wrap=True)
         sys.exit(Exit.INPUT)
     except MemoryError:
-        err.print("error: this computer has too little memory for the scenario; make its tensors smaller", markup=False)
+        err.print("error: this computer has too little memory for the scenario; make its tensors smaller")
         sys.exit(Exit.INPUT)
 
 

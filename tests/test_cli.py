@@ -360,3 +360,13 @@ def test_a_run_without_values_and_a_sampled_one_are_read_back(tmp_path):
     assert some.sample == again.sample
     assert "values: sampled" in (tmp_path / "some/report.md").read_text()
     assert "values: not computed" in (tmp_path / "none/report.md").read_text()
+
+
+def test_a_folder_whose_name_looks_like_markup(tmp_path):
+    done = _run("run", "vector_add", "--out", "[/]", cwd=tmp_path)
+    assert done.stdout.splitlines()[-1] == f"{len(FILES)} files in [/]"
+
+
+def test_a_target_with_a_name_that_no_file_can_have():
+    done = _run("check", "x" * 300, code=2)
+    assert done.stderr.startswith(f"error: {'x' * 300}: no such file, want ")

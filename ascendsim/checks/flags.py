@@ -61,8 +61,7 @@ class Flags:
     def doubled(self, site: Site, before: Site) -> Hazard:
         """Return that a flag is set while an earlier set of it is pending."""
         event, event_id = self._sites.flag(site)
-        wanted = f"a wait after {self._sites.line(before)}"
-        finding = DUPLICATE.finding(self._sites.line(site), operand=event.name, got=event_id, wanted=wanted)
+        finding = DUPLICATE.finding(self._sites.line(site), operand=event.name, got=event_id, wanted="a wait first")
         return self._sites.hazard(finding, site, before)
 
     def redundant(self, idle: Iterable[Site], useful: Iterable[Site]) -> Iterator[Hazard]:

@@ -127,8 +127,9 @@ class _Hazards:
             for state, count in self._ends.items():
                 for hazard in self._flags.of_end(self.order.states[state], twice):
                     found.add(hazard, count)
-        for hazard in self._flags.redundant(idle, useful):
-            found.add(hazard, 1)
+        if not found.has("E-SYNC"):  # else it is not known what a flag is good for
+            for hazard in self._flags.redundant(idle, useful):
+                found.add(hazard, 1)
         for pairs in self._gm.pairs():
             for hazard, count in self._of_gm(pairs):
                 found.add(hazard, count)

@@ -30,6 +30,10 @@ class Found:
         first, before = self._known.get(key, (hazard, 0))
         self._known[key] = (first, before + count)
 
+    def has(self, beginning: str) -> bool:
+        """Whether a code begins like this."""
+        return any(hazard.finding.code.startswith(beginning) for hazard, _ in self._known.values())
+
     def all(self) -> tuple[Hazard, ...]:
         """Return them, in the order in which they were found."""
         return tuple(Hazard(replace(h.finding, count=count), h.lines) for h, count in self._known.values())
