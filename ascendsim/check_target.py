@@ -11,7 +11,7 @@ from ascendsim.check_kernel import is_kernel, kernel_scenario
 from ascendsim.check_tiling import TilingSizes, odd_rows, tiling_scenario
 from ascendsim.errors import Finding, InputError, KernelError, Suppressed
 from ascendsim.files import exists, is_file, read_toml
-from ascendsim.machine import Examined, examine, in_order
+from ascendsim.machine import NO_TILING, Examined, examine, in_order
 from ascendsim.places import Place, place_of
 from ascendsim.plan.answer import answer, load_plan
 from ascendsim.rule_codes import is_chosen, parse_codes, rules_by_code
@@ -207,7 +207,7 @@ def _kernel(target: str, asked: Asked) -> Judged:
     try:
         return _judged(examine(scenario), file)
     except KernelError as error:
-        if "SimpleNamespace" not in str(error):
+        if NO_TILING not in str(error):
             raise
         how = "--set tiling.NAME=VALUE, --set queues.NAME.num=VALUE"
         raise KernelError(f"{error}; the kernel's last argument holds what is given with {how}") from error

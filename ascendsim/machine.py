@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -326,9 +326,23 @@ def _check_memory(scenario: Scenario) -> None:
         )
 
 
-def _namespace(table: Mapping[str, Any]) -> SimpleNamespace:
+NO_TILING = "the scenario's tiling has no"
+"""How the text of a missing tiling field begins."""
+
+
+class Tiling(SimpleNamespace):
     """[tiling] of a user's kernel as attributes: t.tile_m, t.queues.in_x.num."""
-    return SimpleNamespace(**{k: _namespace(v) if isinstance(v, Mapping) else v for k, v in table.items()})
+
+    if not TYPE_CHECKING:  # to mypy every attribute would exist
+
+        def __getattr__(self, name: str) -> object:
+            """Say what there is instead of a name that is not there."""
+            there = ", ".join(sorted(vars(self))) or "nothing"
+            raise AttributeError(f"{NO_TILING} {name!r} here; it has {there}")
+
+
+def _namespace(table: Mapping[str, Any]) -> Tiling:
+    return Tiling(**{k: _namespace(v) if isinstance(v, Mapping) else v for k, v in table.items()})
 
 
 def _user_kernel(scenario: Scenario) -> Kernel:
