@@ -16,6 +16,10 @@ from ascendsim.terms import Buffer, HardEvent, Pipe
 Ints = NDArray[np.int64]
 
 
+FAR = 1 << 60
+"""Bytes beyond every memory, that columns of 64 bits still add up with; operands may reach further."""
+
+
 class Act(IntEnum):
     """What a row does to the order of others."""
 
@@ -82,12 +86,12 @@ class Accesses:
     @cached_property
     def first(self) -> NDArray[np.int64]:
         """Lowest byte of each access."""
-        return np.array([a.first for a in self.all], np.int64)
+        return np.array([max(a.first, -FAR) for a in self.all], np.int64)
 
     @cached_property
     def end(self) -> NDArray[np.int64]:
         """Byte behind the highest of each access."""
-        return np.array([a.end for a in self.all], np.int64)
+        return np.array([min(a.end, FAR) for a in self.all], np.int64)
 
     @cached_property
     def writes(self) -> NDArray[np.bool_]:

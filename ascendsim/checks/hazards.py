@@ -78,7 +78,7 @@ barriers (asc-devkit docs, overview of synchronisation inside a core)."""
 
 
 def check_hazards(
-    accesses: Accesses, device: Device, *, auto_sync: bool = True, is_complete: bool = True
+    accesses: Accesses, device: Device, *, auto_sync: bool = True, is_complete: bool = True, with_gm: bool = True
 ) -> tuple[Hazard, ...]:
     """Return races, unordered rows and flags that do not pair, once for each pair of lines.
 
@@ -87,21 +87,22 @@ def check_hazards(
         device: whose hardware orders vector instructions or not.
         auto_sync: the compiler adds what it can on vector cores; what it does is then a warning.
         is_complete: the kernel was recorded to its end; else what is left open there means nothing.
+        with_gm: look at GM, too, of which no call reaches outside a tensor.
     """
-    return _Hazards(accesses, device, auto_sync=auto_sync).hazards(is_complete=is_complete)
+    return _Hazards(accesses, device, auto_sync=auto_sync, with_gm=with_gm).hazards(is_complete=is_complete)
 
 
 class _Hazards:
     """All findings of one program."""
 
-    def __init__(self, accesses: Accesses, device: Device, *, auto_sync: bool) -> None:
+    def __init__(self, accesses: Accesses, device: Device, *, auto_sync: bool, with_gm: bool = True) -> None:
         self.program = program = accesses.program
         self.accesses = accesses
         hardware = {Pipe.V} if device.has("vector_ordered") else set()
         self.order = Order(self.accesses, ordered_pipes=frozenset({Pipe.S} | hardware))
         self._auto_sync = auto_sync
         self._sites, self._flags = Sites(program), Flags(program)
-        self._gm = GmAccesses(program)
+        self._gm = GmAccesses(program) if with_gm else None
         self._state_of: Ints = np.zeros(len(program.calls["core"]), np.int64)
         """State in which each call begins."""
         self._turns: Counter[tuple[int, int]] = Counter()
@@ -130,9 +131,8 @@ class _Hazards:
         if not found.has("E-SYNC"):  # else it is not known what a flag is good for
             for hazard in self._flags.redundant(idle, useful):
                 found.add(hazard, 1)
-        for pairs in self._gm.pairs():
-            for hazard, count in self._of_gm(pairs):
-                found.add(hazard, count)
+        for hazard, count in self._in_gm():
+            found.add(hazard, count)
         return found.all()
 
     def _walk(self) -> None:
@@ -218,22 +218,27 @@ class _Hazards:
 
     # ---- GM -----------------------------------------------------------------------------------------------------
 
-    def _of_gm(self, pairs: GmPairs) -> Iterator[tuple[Hazard, int]]:
+    def _in_gm(self) -> Iterator[tuple[Hazard, int]]:
+        if self._gm is not None:
+            for pairs in self._gm.pairs():
+                yield from self._of_gm(self._gm, pairs)
+
+    def _of_gm(self, gm: GmAccesses, pairs: GmPairs) -> Iterator[tuple[Hazard, int]]:
         """Pairs between cores are races; one of each kind on one core is looked into, and stands for all alike."""
         core = self.program.calls["core"]
         apart = core[pairs.first_call] != core[pairs.second_call]
         for pair, count in kinds(pairs.only(np.flatnonzero(apart)), ()):
-            yield self._between_cores(pair, pairs.tensor), count
+            yield self._between_cores(gm, pair, pairs.tensor), count
         inside = pairs.only(np.flatnonzero(~apart))
         places = places_on_core(core)
         turns = places[inside.second_call] - places[inside.first_call]
         for pair, count in kinds(inside, (turns, self._state_of[inside.first_call])):
-            hazard = self._on_one_core(pair, pairs.tensor)
+            hazard = self._on_one_core(gm, pair, pairs.tensor)
             if hazard is not None:
                 yield hazard, count
 
-    def _between_cores(self, pair: GmPair, tensor: int) -> Hazard:
-        first, second = self._gm.all[pair.first], self._gm.all[pair.second]
+    def _between_cores(self, gm: GmAccesses, pair: GmPair, tensor: int) -> Hazard:
+        first, second = gm.all[pair.first], gm.all[pair.second]
         core = self.program.calls["core"]
         what = f"cores {core[pair.first_call]} and {core[pair.second_call]}"
         sites = ((first.template, first.at), (second.template, second.at))
@@ -248,8 +253,8 @@ class _Hazards:
         finding = RACE_GM.finding(names[1], operand=second.role, got=what, wanted="one core", fill=fill)
         return self._sites.hazard(finding, *sites)
 
-    def _on_one_core(self, pair: GmPair, tensor: int) -> Hazard | None:
-        first, second = self._gm.all[pair.first], self._gm.all[pair.second]
+    def _on_one_core(self, gm: GmAccesses, pair: GmPair, tensor: int) -> Hazard | None:
+        first, second = gm.all[pair.first], gm.all[pair.second]
         sites = ((first.template, first.at), (second.template, second.at))
         rows = [self.program.templates[t].rows[at] for t, at in sites]
         if rows[0].pipe is rows[1].pipe and not first.writes:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ascendsim.analysis import peak_ub_bytes
-from ascendsim.checks.accesses import Accesses
+from ascendsim.checks.accesses import FAR, Accesses
 from ascendsim.checks.hazards import check_hazards
 from ascendsim.checks.lifetimes import check_lifetimes
 from ascendsim.checks.sums import is_library
@@ -113,7 +113,8 @@ def check_program(
     errors = [f for f in known if f.severity is Severity.ERROR]
     wrong |= {n for n, line in enumerate(program.lines) if any(line in f.where for f in errors)}
     accesses = Accesses(program)
-    hazards = check_hazards(accesses, device, auto_sync=auto_sync, is_complete=is_complete)
+    has_gm = not any(f.code == OOB_GM.code for f in found)
+    hazards = check_hazards(accesses, device, auto_sync=auto_sync, is_complete=is_complete, with_gm=has_gm)
     ordered = tuple(h.finding for h in hazards if not h.lines & wrong)
     has_errors = any(f.severity is Severity.ERROR for f in (*known, *found))
     has_lives = with_lifetimes and is_complete and not has_errors
@@ -200,7 +201,8 @@ def _outside(program: Program, number: int, box: _GmBox) -> Iterator[tuple[int, 
     bases = np.array([g.base_bytes for g in program.gm], np.int64)[tensors]
     lengths = np.array([g.tensor_bytes for g in program.gm], np.int64)[tensors]
     starts = program.slot_base_bytes[at] - bases
-    for i in np.flatnonzero((starts + box.end > lengths) | (starts + box.first < 0)).tolist():
+    first, end = max(box.first, -FAR), min(box.end, FAR)
+    for i in np.flatnonzero((starts + end > lengths) | (starts + first < 0)).tolist():
         yield int(calls[i]), int(tensors[i]), int(starts[i])
 
 
