@@ -215,7 +215,8 @@ def test_a_tiling_for_rows_that_are_no_datablocks_is_not_sized():
 def test_a_plan_names_the_line():
     judged = _judge("plan_tbuf_and_softmax_grad")
     places = [(f.code, judged.place(f).shown) for f in judged.findings]
-    assert places == [("E-CAP-UB", "tilings/plan_tbuf_and_softmax_grad.toml:19:1")]
+    where = "tilings/plan_tbuf_and_softmax_grad.toml:19:1"
+    assert places == [("E-CAP-UB-HW", where), ("E-CAP-UB", where)]
     assert judged.facts == {"plan": "plan_tbuf_and_softmax_grad", "fits": False, "tiling": {"claimed": 196352}}
 
 

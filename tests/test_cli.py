@@ -115,7 +115,7 @@ def test_json_is_one_object(tmp_path):
 def test_findings_stop_the_run_and_write_nothing(tmp_path):
     done = _run("run", "softmaxgrad_960x960_float", "--set", "tiling.tile_m=9", "--out", tmp_path / "x", code=1)
     assert "E-CAP-UB" in done.stderr
-    assert "1 error: not simulated" in done.stderr
+    assert "2 errors: not simulated" in done.stderr
     assert not (tmp_path / "x").exists()
 
 

@@ -40,7 +40,7 @@ CAP_UB_SAFE = Rule(
 )
 CAP_UB_HW = Rule(
     "E-CAP-UB-HW",
-    "UB address {got} is past the end of UB ({wanted} B, of which Ascend C sees {visible} B): {parts}",
+    "UB address {got} is past the end of UB ({wanted} B): {parts}",
     "check sizes and offsets",
     "asc-devkit, CPU debug limits",
     condition="What lies in UB ends beyond the physical end of UB.",
@@ -75,7 +75,7 @@ BUF_ADDRMIX = Rule(
     condition="A kernel places a tensor at an address of its own on a buffer that a TPipe has handed out.",
 )
 BOUNDS = ("E-OOB-GM", "E-OOB-LOCAL")
-"""Codes that are told once for a kernel line and operand, however many cores and tiles reach outside, and how far."""
+"""Codes that are told once for a kernel line and operand, by the one that reaches furthest."""
 UNDEFINED = ("E-CAP-UB-HW", "E-OOB-GM", "E-ALIGN-UB", "E-ALIGN-REDUCE", "E-DTYPE-OP", "E-CAST-PAIR", "E-OOB-LOCAL",
              "E-RANGE-MASK", "E-SYNC-ID", "E-DTYPE-BF16", "E-API-PRODUCT", "E-SELMASK", "E-TMP-REDUCE", "E-BRCB-SRC",
              "E-PATH")  # fmt: skip
@@ -133,11 +133,12 @@ def _check_rows(program: Program, device: Device) -> tuple[tuple[Finding, ...], 
     wrong: set[int] = set()
     for line, finding in (*_rows(program, device), *_gm_bounds(program)):
         key = (finding.code, finding.where, finding.operand, finding.got)
-        if finding.code in BOUNDS:  # the first core and tile stand for all
+        if finding.code in BOUNDS:
             key = (finding.code, finding.where.partition(" core ")[0], finding.operand, "")
         first = found.setdefault(key, finding)
         if first is not finding and finding.code in BOUNDS:
-            found[key] = replace(first, count=first.count + 1)
+            worst = max(first, finding, key=lambda f: abs(int(f.got)))
+            found[key] = replace(worst, count=first.count + 1)
         if finding.severity is Severity.ERROR:
             wrong.add(line)
     is_overwritten = any(f.code == RESERVED_UB.code for f in found.values())
@@ -267,15 +268,13 @@ def _address_mix(program: Program) -> Iterator[Finding]:
 
 
 def _capacity(program: Program, device: Device) -> Iterator[Finding]:
-    """The furthest end of UB that is passed; the nearer ones are, too."""
+    """The limits of UB that are passed: past its physical end what Ascend C sees is passed, too."""
     used = peak_ub_bytes(program)
     parts = ", ".join(f"{q.name} {q.num} x {q.buffer_bytes} B" for q in program.ques if q.num) or "explicit tensors"
     ub = device.ub
-    visible = ub.visible_bytes.value
     if used > device.ub_bytes:
-        fill = {"parts": parts, "visible": visible}
-        yield CAP_UB_HW.finding("UB", got=used, wanted=device.ub_bytes, fill=fill)
-    elif used > visible:
-        yield CAP_UB.finding("UB", got=used, wanted=visible, fill={"parts": parts})
+        yield CAP_UB_HW.finding("UB", got=used, wanted=device.ub_bytes, fill={"parts": parts})
+    if used > ub.visible_bytes.value:
+        yield CAP_UB.finding("UB", got=used, wanted=ub.visible_bytes.value, fill={"parts": parts})
     elif used > ub.safe_bytes.value:
         yield CAP_UB_SAFE.finding("UB", got=used, wanted=ub.safe_bytes.value)

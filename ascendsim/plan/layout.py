@@ -27,9 +27,7 @@ _TILING_SOURCE = "asc-devkit 9.1.0, softmax tiling (host)"
 _UB_SOURCE = "asc-devkit docs, architecture pages; platform GetCoreMemSize"
 _SMALLER = "use a smaller tile, fewer buffers, or a smaller or shared temp"
 _ROOM = "{operand} ends at {got} B, {over} B beyond the {wanted} B "
-CAP_UB_HW = static.CAP_UB_HW.saying(
-    _ROOM + "of UB that exist, of which Ascend C sees {visible} B", _SMALLER, _UB_SOURCE
-)
+CAP_UB_HW = static.CAP_UB_HW.saying(_ROOM + "of UB that exist", _SMALLER, _UB_SOURCE)
 CAP_UB = static.CAP_UB.saying(_ROOM + "of UB that Ascend C sees", _SMALLER, _UB_SOURCE)
 CAP_UB_SAFE = static.CAP_UB_SAFE.saying(
     "{operand} ends at {got} B, {over} B beyond the {wanted} B that are left when some APIs take their 8 KiB",
@@ -290,33 +288,29 @@ def _capacity(plan: Plan, entries: list[Entry], temps: tuple[TempUse, ...]) -> I
 
 
 def _ub_capacity(device: Device, entries: list[Entry], temps: tuple[TempUse, ...]) -> Iterator[Finding]:
-    """The limits of UB; a temp for which there is no room is told in terms of what its API needs.
-
-    The furthest end that is passed is told, by the first entry that passes it: the nearer ones are passed, too.
-    """
+    """The limits of UB; a temp for which there is no room is told in terms of what its API needs."""
     visible = device.ub.visible_bytes.value
     first = next((e for e in entries if e.end_bytes > visible), None)
     if first is None:
         yield from _first_beyond(CAP_UB_SAFE, entries, device.ub.safe_bytes.value)
         return
+    yield from _first_beyond(CAP_UB_HW, entries, device.ub_bytes)
     use = next((use for use in temps if use.name == first.name and use.calls), None)
     if use is not None:
         yield _no_room(first, use, visible)
-    elif entries[-1].end_bytes > device.ub_bytes:
-        yield from _first_beyond(CAP_UB_HW, entries, device.ub_bytes, visible)
     else:
         yield from _first_beyond(CAP_UB, entries, visible)
 
 
-def _first_beyond(rule: Rule, entries: list[Entry], end: int, visible: int = 0) -> Iterator[Finding]:
+def _first_beyond(rule: Rule, entries: list[Entry], end: int) -> Iterator[Finding]:
     first = next((e for e in entries if e.end_bytes > end), None)
     if first is not None:
-        yield _too_long(rule, first, end, visible)
+        yield _too_long(rule, first, end)
 
 
-def _too_long(rule: Rule, entry: Entry, end: int, visible: int) -> Finding:
+def _too_long(rule: Rule, entry: Entry, end: int) -> Finding:
     got = entry.end_bytes
-    fill: dict[str, object] = {"over": got - end, "visible": visible}
+    fill: dict[str, object] = {"over": got - end}
     return rule.finding(_key(entry), operand=entry.name, got=got, wanted=end, fill=fill)
 
 

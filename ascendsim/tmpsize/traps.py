@@ -249,8 +249,8 @@ def plan_findings(
     parts = ", ".join([*map(str, claims), *([] if tmp_bytes is None else [f"temp {tmp_bytes} B"])])
     total = used + (tmp_bytes or 0)
     if total > device.ub_bytes:
-        found.append(_capacity(CAP_UB_HW, total, device.ub_bytes, {"parts": parts, "visible": visible}))
-    elif total > visible:
+        found.append(_capacity(CAP_UB_HW, total, device.ub_bytes, {"parts": parts}))
+    if total > visible:
         found.append(_capacity(CAP_UB, total, visible, {"parts": parts}))
     elif total > device.ub.safe_bytes.value:
         found.append(_capacity(CAP_UB_SAFE, total, device.ub.safe_bytes.value, {}))

@@ -50,13 +50,8 @@ def loading(num, elements):
             2,
             48000,
             [
-                (
-                    "E-CAP-UB-HW",
-                    (
-                        "UB address 384000 is past the end of UB (196608 B, of which Ascend C sees 196352 B): "
-                        "in_x 2 x 192000 B"
-                    ),
-                )
+                ("E-CAP-UB-HW", "UB address 384000 is past the end of UB (196608 B): in_x 2 x 192000 B"),
+                ("E-CAP-UB", "UB use 384000 B exceeds the 196352 B that Ascend C sees: in_x 2 x 192000 B"),
             ],
         ),
         (2, 24552, [("E-CAP-UB", "UB use 196416 B exceeds the 196352 B that Ascend C sees: in_x 2 x 98208 B")]),
