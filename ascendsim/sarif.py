@@ -48,9 +48,9 @@ def write_sarif(judged: Judged, path: Path) -> None:
     Raises:
         InputError: nothing can be written there.
     """
-    if path.is_dir():
-        raise InputError(f"--sarif {path}: is a folder; name a file")
     try:
+        if path.is_dir():
+            raise InputError(f"--sarif {path}: is a folder; name a file")
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, sarif_text(judged).encode())
     except OSError as error:

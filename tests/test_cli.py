@@ -375,3 +375,8 @@ def test_a_target_with_a_name_that_no_file_can_have():
 def test_a_length_beyond_64_bits_in_bytes_is_found_like_any_other():
     done = _run("check", "vector_add", "--set", "tiling.tile_length=9223372036854775807", "--json", code=1)
     assert "E-CAP-UB-HW" in {f["code"] for f in json.loads(done.stdout)["findings"]}
+
+
+def test_a_sarif_file_with_a_name_that_no_file_can_have(tmp_path):
+    done = _run("check", "vector_add", "--sarif", tmp_path / ("x" * 300), code=2)
+    assert done.stderr.endswith("cannot write: File name too long\n")
