@@ -403,7 +403,7 @@ def _record_and_check(ready: _Prepared, progress: Progress) -> _Checked:
 
 def _with_cycles(finding: Finding, program: Program, device: Device) -> Finding:
     """A flag or barrier that orders nothing, with the cycles that the program takes less without it."""
-    less = without(program, finding.where) if finding.code == REDUNDANT.code else None
+    less = without(program, finding.where, finding.operand) if finding.code == REDUNDANT.code else None
     if less is None:
         return finding
     cycles = predict_cycles(program, device) - predict_cycles(less, device)

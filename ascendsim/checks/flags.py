@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from ascendsim.checks.accesses import Act
 from ascendsim.checks.order import Flag, Held, Pending, Site, State
-from ascendsim.checks.sites import Hazard, Sites
+from ascendsim.checks.sites import Hazard, Sites, sync_name
 from ascendsim.checks.sums import is_library
 from ascendsim.errors import Rule
 from ascendsim.program import Program
@@ -149,11 +149,7 @@ class Flags:
             return
         if row.op.name == "wait_flag" and Pipe.S in (HardEvent(row.params[0]).src, HardEvent(row.params[0]).dst):
             return
-        if row.op.name == "wait_flag":
-            event, event_id = row.params
-            what = f"WaitFlag {HardEvent(event).name} id {event_id}"
-        else:
-            what = f"PipeBarrier<PIPE_{Pipe(row.param('barrier_pipe')).name}>"
+        what = sync_name(row)
         finding = REDUNDANT.finding(self._sites.line(site), operand=what, got=0, wanted="an order", fill={"what": what})
         yield self._sites.hazard(finding, site)
 

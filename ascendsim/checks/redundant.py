@@ -6,23 +6,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendsim.checks.sites import sync_name
 from ascendsim.isa.instruction import Row
 from ascendsim.program import Program, Template
 
 Flag = tuple[int, ...]
 
 
-def without(program: Program, where: str) -> Program | None:
+def without(program: Program, where: str, what: str) -> Program | None:
     """Return the program without the waits or barriers at one place, and without the sets that belong to the waits.
 
     Args:
         program: recorded.
-        where: as a finding names it, "PipeBarrier (kernel.py:31)".
+        where: as a finding names the place, "PipeBarrier (kernel.py:31)".
+        what: as it names the flag or barrier, "PipeBarrier<PIPE_V>": others may stand at the same line.
 
     Returns:
         None where a flag of these waits has others, too: then it is not known which set belongs to which.
     """
-    chosen = [_chosen(program, template, where) for template in program.templates]
+    chosen = [_chosen(program, template, where, what) for template in program.templates]
     flags = {row.params for rows in chosen for row in rows if row.op.name == "wait_flag"}
     calls = np.bincount(program.calls["template"], minlength=len(program.templates))
     if any(_balance(program, calls, flag, chosen) for flag in flags):
@@ -31,10 +33,11 @@ def without(program: Program, where: str) -> Program | None:
     return replace(program, templates=templates)
 
 
-def _chosen(program: Program, template: Template, where: str) -> list[Row]:
+def _chosen(program: Program, template: Template, where: str, what: str) -> list[Row]:
     """Waits and barriers of a template at the place."""
     rows = (row for row in template.rows if row.op.name in ("wait_flag", "pipe_barrier"))
-    return [row for row in rows if f"{row.op.api} ({program.lines[row.line]})" == where]
+    here = (row for row in rows if f"{row.op.api} ({program.lines[row.line]})" == where)
+    return [row for row in here if sync_name(row) == what]
 
 
 def _balance(program: Program, calls: NDArray[Any], flag: Flag, chosen: list[list[Row]]) -> int:

@@ -1,12 +1,13 @@
 """Rows of templates as places in a kernel, and hazards: findings with the lines that they are about."""
 
+import re
 from dataclasses import dataclass, replace
 
 from ascendsim.checks.order import Site
 from ascendsim.errors import Finding
 from ascendsim.isa.instruction import Row
 from ascendsim.program import Program
-from ascendsim.terms import HardEvent
+from ascendsim.terms import HardEvent, Pipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,19 @@ class Found:
     def all(self) -> tuple[Hazard, ...]:
         """Return them, in the order in which they were found."""
         return tuple(Hazard(replace(h.finding, count=count), h.lines) for h, count in self._known.values())
+
+
+def names_line(text: str, line: str) -> bool:
+    """Whether a text names a kernel line: "k.py:12" names neither k.py:1 nor y.py:12."""
+    return re.search(rf"(?<![\w.]){re.escape(line)}(?!\d)", text) is not None
+
+
+def sync_name(row: Row) -> str:
+    """Return what a wait or barrier is called: its flag, or its pipe."""
+    if row.op.name == "wait_flag":
+        event, event_id = row.params
+        return f"WaitFlag {HardEvent(event).name} id {event_id}"
+    return f"PipeBarrier<PIPE_{Pipe(row.param('barrier_pipe')).name}>"
 
 
 class Sites:

@@ -9,6 +9,7 @@ from ascendsim.analysis import peak_ub_bytes
 from ascendsim.checks.accesses import FAR, Accesses
 from ascendsim.checks.hazards import check_hazards
 from ascendsim.checks.lifetimes import check_lifetimes
+from ascendsim.checks.sites import names_line
 from ascendsim.checks.sums import is_library
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule, Severity
@@ -111,7 +112,7 @@ def check_program(
     """
     found, wrong = _check_rows(program, device)
     errors = [f for f in known if f.severity is Severity.ERROR]
-    wrong |= {n for n, line in enumerate(program.lines) if any(line in f.where for f in errors)}
+    wrong |= {n for n, line in enumerate(program.lines) if any(names_line(f.where, line) for f in errors)}
     accesses = Accesses(program)
     has_gm = not any(f.code == OOB_GM.code for f in found)
     hazards = check_hazards(accesses, device, auto_sync=auto_sync, is_complete=is_complete, with_gm=has_gm)

@@ -318,7 +318,7 @@ kernels(
     flag_of_what_is_known,
     legal(flag_of_what_is_known),
     (
-        "WaitFlag MTE2_V id 1 orders nothing that is not ordered already; without it the program takes 31 cycles less",
+        "WaitFlag MTE2_V id 1 orders nothing that is not ordered already; without it the program takes 1 cycles less",
         "remove it, a wait with its set_flag",
     ),
 )

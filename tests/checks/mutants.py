@@ -13,6 +13,7 @@ from plain_order import PlainRow, races
 
 from ascendsim.checks import check_program
 from ascendsim.checks.lanes import gm_lanes_of, lanes_of
+from ascendsim.checks.sites import names_line
 from ascendsim.isa.instruction import Operand
 from ascendsim.program import Template
 from ascendsim.terms import Buffer, HardEvent, Pipe
@@ -122,7 +123,7 @@ def is_caught(program, mutant, before, device, lives=True):
     after = found(mutant.program, device, lives)
     lines = related_lines(program, mutant)
     new = [f for key, f in after.items() if key not in before]
-    return any(any(line in f"{f.where} {f.message} {f.wanted}" for line in lines) for f in new)
+    return any(any(names_line(f"{f.where} {f.message} {f.wanted}", line) for line in lines) for f in new)
 
 
 def plain_rows(program, core=0, calls=None):

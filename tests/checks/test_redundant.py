@@ -81,3 +81,26 @@ def test_a_flag_costs_what_the_engine_says(tmp_path):
 def test_a_barrier_that_orders_is_not_named(tmp_path):
     second = "    asc.pipe_barrier(Pipe.V)\n    asc.adds(b, b, 1.0, x.count)"
     assert checked(tmp_path, second=second) == []
+
+
+HELPER = """
+def flagged(asc, event_id):
+    asc.set_flag(HardEvent.MTE2_V, event_id)
+    asc.wait_flag(HardEvent.MTE2_V, event_id)
+"""
+
+
+def test_of_flags_at_one_line_only_the_idle_one_is_taken_out(tmp_path):
+    """Both are set and waited for in a helper; the second costs what the engine says, the first is needed."""
+    pair = "    flagged(asc, 1)"
+    kernel = KERNEL.replace("\n\ndef main", f"\n{HELPER}\n\ndef main", 1).replace(
+        "    asc.set_flag(HardEvent.MTE2_V, 0)\n    asc.wait_flag(HardEvent.MTE2_V, 0)", "    flagged(asc, 0)"
+    )
+    (tmp_path / "s.toml").write_text(SCENARIO)
+    cycles = []
+    for first in ("", pair):
+        (tmp_path / "k.py").write_text(kernel.format(first=first, second=""))
+        cycles.append(asc.run(tmp_path / "s.toml").makespan_cycles)
+    redundant = [f for f in asc.check(tmp_path / "s.toml") if f.code == "W-SYNC-REDUNDANT"]
+    assert [f.operand for f in redundant] == ["WaitFlag MTE2_V id 1"]
+    assert redundant[0].message.endswith(f"takes {cycles[1] - cycles[0]} cycles less")
