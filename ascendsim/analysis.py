@@ -479,7 +479,7 @@ class Lives:
         self._program = program
         self._timeline = timeline
         self._order = np.argsort(timeline["core"], kind="stable")
-        self._bounds = np.searchsorted(timeline["core"][self._order], np.arange(program.block_dim + 1))
+        self._bounds = np.searchsorted(timeline["core"][self._order], np.arange(program.core_count + 1))
         self._turns: dict[int, tuple[_Turn, ...]] = {}
 
     def of(self, core: int) -> tuple[Life, ...]:

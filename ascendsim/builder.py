@@ -8,11 +8,12 @@ from operator import index
 import numpy as np
 
 from ascendsim.device import Device
+from ascendsim.dtypes import DType
 from ascendsim.errors import Finding
 from ascendsim.isa.instruction import Row, TensorRef
 from ascendsim.memory import GlobalTensor
 from ascendsim.program import Program, QueInfo, Template
-from ascendsim.terms import HardEvent, MaskMode, TPosition
+from ascendsim.terms import Buffer, HardEvent, KernelType, MaskMode, TPosition
 from ascendsim.tpipe import QueState
 
 
@@ -35,6 +36,7 @@ RecorderState = tuple[
     int,
     int,
     int | None,
+    DType | None,
     tuple[tuple[HardEvent, tuple[int, ...]], ...],
     tuple[QueState, ...],
     tuple[str, ...],
@@ -88,9 +90,12 @@ class TileArgumentError(Exception):
 class ProgramBuilder:
     """Collects templates and calls of all cores; equal templates are stored once."""
 
-    def __init__(self, device: Device, block_dim: int, gm: tuple[GlobalTensor, ...]) -> None:
+    def __init__(
+        self, device: Device, block_dim: int, gm: tuple[GlobalTensor, ...], kernel_type: KernelType
+    ) -> None:
         self.device = device
         self.block_dim = block_dim
+        self.kernel_type = kernel_type
         self.gm = gm
         self.templates: list[Template] = []
         self.by_digest: dict[str, int] = {}
@@ -104,7 +109,7 @@ class ProgramBuilder:
         self.steps: dict[str, int] = {"": 0}
         self.ques: dict[str, QueInfo] = {}
         self.findings: dict[tuple[str, str, str], Finding] = {}
-        self.end_bytes = 0
+        self.ends: dict[Buffer, int] = {}
         self.segments = 0
 
     def new_segment(self, name: str, *, is_tile: bool) -> Segment:
@@ -115,6 +120,11 @@ class ProgramBuilder:
     def number(self, key: Hashable) -> int:
         """Return a number that equal keys share: quicker to compare than what they are made of."""
         return self._numbers.setdefault(key, len(self._numbers))
+
+    def reaches(self, place: Buffer, end_bytes: int) -> None:
+        """Note that an allocation in an on-chip memory ends there."""
+        if place is not Buffer.GM:
+            self.ends[place] = max(self.ends.get(place, 0), end_bytes)
 
     def line(self, text: str) -> int:
         """Return the number of a source line."""
@@ -162,6 +172,7 @@ class ProgramBuilder:
         return Program(
             soc=self.device.name,
             block_dim=self.block_dim,
+            kernel_type=self.kernel_type,
             templates=tuple(self.templates),
             calls={name: columns[:, i].copy() for i, name in enumerate(("core", "template", "tile", "slot_start"))},
             slot_tensor=np.array(self._slot_tensor, np.int32),
@@ -170,5 +181,5 @@ class ProgramBuilder:
             ques=tuple(self.ques.values()),
             lines=tuple(self.lines),
             steps=tuple(self.steps),
-            ub_high_water_bytes=self.end_bytes,
+            high_water_bytes=dict(sorted(self.ends.items())),
         )

@@ -19,11 +19,12 @@ from ascendsim.isa.gather import BASE_ALIGN, BASE_RANGE
 from ascendsim.isa.instruction import CompareMask, Operand, Row, Step, TensorRef
 from ascendsim.isa.rules import OOB_LOCAL
 from ascendsim.memory import POISON, Bytes, Lanes
-from ascendsim.program import Program, Template
-from ascendsim.terms import Buffer, HalfOverflow, Pipe
+from ascendsim.program import Places, Program, Template
+from ascendsim.terms import Buffer, HalfOverflow, MmadOrder, Pipe
 
 Array = NDArray[Any]
 Index = Array | EllipsisType
+CROSS = ("cross_core_set_flag", "cross_core_wait_flag")
 
 UNINIT = Rule(
     "W-MEM-UNINIT",
@@ -161,6 +162,17 @@ class Frame:
     registers: list[Array]
 
 
+@dataclass(frozen=True, slots=True)
+class CoreState:
+    """A core that stands still while another runs."""
+
+    content: Array
+    written: Array
+    compare_mask: Array
+    slots: list[tuple[Bytes, int]]
+    registers: list[Array]
+
+
 # ---- one core's memories, as instructions see them ----------------------------------------------------------------
 
 
@@ -171,26 +183,32 @@ class Prepared:
     Attributes:
         steps: for each row its execution, None for one that touches no data.
         work: the executions there are, in order.
-        sync: rows on which other pipes may depend: flags, and barriers of all pipes.
+        sync: rows on which other pipes or cores may depend: flags, and barriers of all pipes.
+        is_cross: whether cross-core flags are among them.
     """
 
     rows: tuple[Row, ...]
     steps: tuple[Step | None, ...]
     work: tuple[Step, ...]
     sync: tuple[int, ...]
+    is_cross: bool
 
 
 @dataclass(slots=True)
 class Machine:
-    """UB, GM, slots and registers of the core that runs; the Context that instructions see.
+    """The on-chip memories, GM, slots and registers of the core that runs; the Context that instructions see.
 
     Every template is prepared once: its rows' addresses, lanes and views are the same for all calls and cores.
     """
 
     program: Program
     gm: tuple[Bytes, ...]
-    ub: Bytes
+    local: Bytes
+    """The core's on-chip memories."""
+    places: Places
+    """Where in it they lie."""
     overflow: HalfOverflow
+    mmad_order: MmadOrder = MmadOrder.STEP
     keep_log: bool = False
     slots: list[tuple[Bytes, int]] = field(default_factory=list)
     """Of the running call: the GM tensor's bytes, and where in them the slot begins."""
@@ -211,11 +229,24 @@ class Machine:
     _row: Row | None = None
 
     def start_core(self) -> None:
-        """Begin another core, with a UB that nobody has written and no findings."""
-        self.ub.reset()
+        """Begin another core, with memories that nobody has written and no findings."""
+        self.local.reset()
         self.epoch += 1
         self.compare_mask.content = np.zeros(0, np.uint8)
         self.findings = {}
+
+    def store_core(self) -> CoreState:
+        """Return what the running core has, to go on with it later."""
+        local = self.local
+        return CoreState(local.content.copy(), local.written.copy(), self.compare_mask.content, self.slots, self.registers)
+
+    def load_core(self, state: CoreState) -> None:
+        """Go on with another core."""
+        self.local.content[:] = state.content
+        self.local.written[:] = state.written
+        self.compare_mask.content = state.compare_mask
+        self.slots, self.registers = state.slots, state.registers
+        self.epoch += 1
 
     def enter(self, frame: "Frame") -> None:
         """Let the rows that follow belong to a call."""
@@ -248,7 +279,7 @@ class Machine:
     def distance(self, a: Operand, b: Operand) -> int | None:
         """Return the bytes from the start of `a` to the start of `b`; no instruction has two operands in GM."""
         first, second = self._tensor(a), self._tensor(b)
-        if first.buffer is not Buffer.UB or second.buffer is not Buffer.UB:
+        if first.buffer is Buffer.GM or first.buffer is not second.buffer:
             return None
         return second.address_bytes + b.offset_bytes - first.address_bytes - a.offset_bytes
 
@@ -390,7 +421,7 @@ class Machine:
     def logged(self, number: int) -> None:
         """Keep what a micro-operation has written."""
         if self.spans:
-            self.micro_written[number] = written_bytes(self.spans, self.ub)
+            self.micro_written[number] = written_bytes(self.spans, self.local)
             self.spans.clear()
 
     def scalar(self, row: Row) -> Callable[[], Array]:
@@ -431,10 +462,10 @@ class Machine:
         """The lanes of an operand; `tensor` is known where no template is being prepared."""
         tensor = tensor or self._tensor(operand)
         width = element.bytes
-        if tensor.buffer is not Buffer.UB:
+        if tensor.buffer is Buffer.GM:
             return _Global(self, tensor.slot, operand.offset_bytes, at.of_bytes(width), element.numpy)
         is_grid = at.table is None and not (written and at.meets_itself)
-        key = (tensor.address_bytes + operand.offset_bytes, at, element.code, is_grid)
+        key = (self.places.of(tensor) + operand.offset_bytes, at, element.code, is_grid)
         known = self._areas.get(key)
         if known is None:
             known = self._local(key[0] // width, at, element, is_grid=is_grid)
@@ -442,14 +473,15 @@ class Machine:
         return known
 
     def _local(self, first: int, at: Lanes, element: DType, *, is_grid: bool) -> _Local:
-        """Lanes of UB that begin `first` elements behind its start; of lanes on the same byte the last one stays."""
+        """Lanes on chip that begin `first` elements from the start; of lanes on the same byte the last one stays."""
+        memory = self.local
         in_bytes, start = at.of_bytes(element.bytes), first * element.bytes
         span = in_bytes.offsets + start if self.keep_log or not is_grid else None
         if is_grid:
-            content = _window(self.ub.content, start, at, element.numpy)
-            return _Local(content, _window(self.ub.written, start, in_bytes, self.ub.written.dtype), ..., ..., span)
+            content = _window(memory.content, start, at, element.numpy)
+            return _Local(content, _window(memory.written, start, in_bytes, memory.written.dtype), ..., ..., span)
         assert span is not None
-        return _Local(self.ub.typed(element), self.ub.written, at.offsets + first, span, span)
+        return _Local(memory.typed(element), memory.written, at.offsets + first, span, span)
 
     def _is_complete(self, area: _Local | _Global) -> bool:
         """Whether all bytes of an area are written; remembered as long as nothing becomes unwritten."""
@@ -533,7 +565,7 @@ class DryMachine(Machine):
         self, operand: Operand, at: Lanes, element: DType, *, written: bool = False, tensor: TensorRef | None = None
     ) -> _Local | _Global:
         known = tensor or self._tensor(operand)
-        if known.buffer is not Buffer.UB:
+        if known.buffer is Buffer.GM:
             return _NoGlobal(self, known.slot, operand.offset_bytes, at.of_bytes(element.bytes), element.numpy)
         return super()._area(operand, at, element, written=written, tensor=tensor)
 
@@ -551,12 +583,13 @@ def prepare_rows(rows: tuple[Row, ...], step: Callable[[Row], Step | None]) -> P
     """Return rows with their executions."""
     steps = tuple(step(row) for row in rows)
     sync = tuple(i for i, row in enumerate(rows) if is_sync(row))
-    return Prepared(rows, steps, tuple(s for s in steps if s is not None), sync)
+    work = tuple(s for s in steps if s is not None)
+    return Prepared(rows, steps, work, sync, any(row.op.name in CROSS for row in rows))
 
 
 def is_sync(row: Row) -> bool:
     """Whether other pipes may depend on a row: a flag, or a barrier of all pipes."""
-    return row.op.name in ("set_flag", "wait_flag") or (row.op.name == "pipe_barrier" and row.pipe is Pipe.S)
+    return row.op.name in ("set_flag", "wait_flag", *CROSS) or (row.op.name == "pipe_barrier" and row.pipe is Pipe.S)
 
 
 def written_bytes(spans: list[Array], memory: Bytes) -> tuple[str, str]:

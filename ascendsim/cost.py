@@ -295,6 +295,18 @@ def _barrier(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: di
     return {"kind": Kind.BARRIER, "occupancy": cycles.value}
 
 
+def _cross_set(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
+    del tensors, order
+    cycles = device.scalar.set_flag_cycles.value
+    return {"kind": Kind.SET_FLAG, "flag": row.param("flag_id"), "cross": row.param("mode") + 1, "occupancy": cycles}
+
+
+def _cross_wait(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
+    del tensors, order
+    cycles = device.scalar.wait_flag_cycles.value
+    return {"kind": Kind.WAIT_FLAG, "flag": row.param("flag_id"), "cross": row.param("mode") + 1, "occupancy": cycles}
+
+
 _SHAPES: dict[str, Callable[[Row, tuple[TensorRef, ...], Device, dict[str, int]], Fields]] = {
     "vector": _vector,
     "rounds": _rounds,
@@ -306,4 +318,6 @@ _SHAPES: dict[str, Callable[[Row, tuple[TensorRef, ...], Device, dict[str, int]]
     "set_flag": _set_flag,
     "wait_flag": _wait_flag,
     "barrier": _barrier,
+    "cross_set": _cross_set,
+    "cross_wait": _cross_wait,
 }

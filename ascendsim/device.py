@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ascendsim.errors import DeviceError
-from ascendsim.terms import HalfOverflow, Pipe, RoundMode
+from ascendsim.terms import Buffer, CoreKind, HalfOverflow, HardEvent, KernelType, MmadOrder, Pipe, RoundMode, TPosition
 
 Status = Literal["documented", "measured", "fitted", "inferred", "assumed"]
 SCHEMA = 1
@@ -64,10 +64,34 @@ class TypeList(_Model):
     status: Status
 
 
+class PlaceName(_Model):
+    """The memory behind a position."""
+
+    value: Literal["GM", "UB", "L1", "L0A", "L0B", "L0C", "BT", "FB"]
+    source: str = Field(min_length=1)
+    status: Status
+
+
+class CoreParts(_Model):
+    """What a core of one kind has: pipes, memories, and pairs of pipes with flags, by name."""
+
+    pipes: TypeList
+    buffers: TypeList
+    events: TypeList
+
+
 class OverflowChoice(_Model):
     """What half results beyond the largest finite value become."""
 
     value: HalfOverflow
+    source: str
+    status: Status
+
+
+class MmadChoice(_Model):
+    """In which order Mmad adds products."""
+
+    value: MmadOrder
     source: str
     status: Status
 
@@ -133,12 +157,15 @@ class Sync(_Model):
     event_ids: IntNumber
     queue_buffers_per_position: IntNumber
     max_buffers: IntNumber
+    cross_core_cycles: IntNumber
+    """From the last set of a cross-core flag to its rising."""
 
 
 class Arithmetic(_Model):
     """Choices the documents leave open, or that differ between architectures."""
 
     half_overflow: OverflowChoice
+    mmad_order: MmadChoice
     softmax_grad_half_round_mode: RoundChoice
 
 
@@ -146,8 +173,11 @@ class QueueDepth(_Model):
     """Instructions that wait behind the one a pipe is issuing, before the scalar unit stalls."""
 
     V: IntNumber
+    M: IntNumber
+    MTE1: IntNumber
     MTE2: IntNumber
     MTE3: IntNumber
+    FIX: IntNumber
 
 
 class Scalar(_Model):
@@ -165,9 +195,8 @@ class Scalar(_Model):
 
     def depth(self, pipe: Pipe) -> int:
         """Queue depth of a pipe."""
-        return {Pipe.V: self.queue_depth.V, Pipe.MTE2: self.queue_depth.MTE2, Pipe.MTE3: self.queue_depth.MTE3}[
-            pipe
-        ].value
+        number: IntNumber = getattr(self.queue_depth, pipe.name)
+        return number.value
 
 
 class VectorCost(_Model):
@@ -253,6 +282,9 @@ class Device(_Model):
     memory: Memory
     ub: UbLimits
     sync: Sync
+    positions: dict[str, PlaceName]
+    core: dict[str, CoreParts]
+    """By kind of core."""
     capabilities: dict[str, Capability]
     types: dict[str, TypeList] = {}
     """Of instructions that take fewer element types here than their declaration names, by AscendC name: those."""
@@ -274,6 +306,34 @@ class Device(_Model):
     def aiv(self) -> int:
         """Vector cores of the chip."""
         return self.cores.aiv.value
+
+    @property
+    def aic(self) -> int:
+        """Cube cores of the chip."""
+        return self.cores.aic.value
+
+    def buffer_of(self, position: TPosition) -> Buffer | None:
+        """Return the memory that plays a position, None for one that the architecture does not have."""
+        place = self.positions.get(position.value)
+        return None if place is None else Buffer[place.value]
+
+    def buffer_bytes(self, buffer: Buffer) -> int:
+        """Return the capacity of an on-chip memory."""
+        number: IntNumber = getattr(self.memory, f"{buffer.name.lower()}_bytes")
+        return number.value
+
+    def has_event(self, kind: CoreKind, event: HardEvent) -> bool:
+        """Whether a kind of core has a flag pair."""
+        return event.name in self.core[kind.value].events.value
+
+    def kernel_types(self) -> tuple[KernelType, ...]:
+        """Kernel types that the architecture's cores can run, the usual one first."""
+        return tuple(t for t in KernelType if all(kind.value in self.core for kind in t.kinds))
+
+    def most_blocks(self, kernel_type: KernelType) -> int:
+        """Return how many blocks of a kernel type run at the same time."""
+        have = {CoreKind.AIV: self.aiv, CoreKind.AIC: self.aic, CoreKind.AICORE: self.aiv}
+        return min(have[kind] // kernel_type.kinds.count(kind) for kind in set(kernel_type.kinds))
 
     @property
     def clock_mhz(self) -> int:

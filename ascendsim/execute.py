@@ -1,18 +1,26 @@
-"""Values from a program: every row's arithmetic on real bytes, core by core."""
+"""Values from a program: every row's arithmetic on real bytes, core by core.
 
+Cores that wait for each other take turns: each runs until it waits for a cross-core flag that is not up, then the next
+goes on. Atomic additions to GM therefore happen in that order, whatever the timeline says.
+"""
+
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.context import Machine, written_bytes
+from ascendsim.context import CoreState, Machine, Prepared, written_bytes
+from ascendsim.cross import CrossFlags
 from ascendsim.device import Device
 from ascendsim.dtypes import DType
-from ascendsim.errors import Finding
+from ascendsim.errors import Deadlock, Finding
+from ascendsim.isa.instruction import Row
 from ascendsim.isa.log import log_row, micro_log_row
 from ascendsim.memory import Bytes
-from ascendsim.pipes import FlagOrder, FlagWalk, Item, Pipes
+from ascendsim.pipes import Cross, FlagOrder, FlagWalk, Item, Pipes, cross_flag
 from ascendsim.program import Program
 from ascendsim.progress import StageProgress
 from ascendsim.terms import Buffer, HalfOverflow
@@ -62,12 +70,15 @@ def execute(
         Deadlock: a core's pipes wait for flags that are never set.
     """
     mode = overflow or device.arithmetic.half_overflow.value
-    run = _Run(program, gm, mode, max(device.ub_bytes, program.ub_high_water_bytes), only)
+    run = _Run(program, gm, mode, device, only)
     with np.errstate(all="ignore"):  # overflow and NaN are results here, not accidents
-        for number in range(program.block_dim):
-            run.core(number, ub if number == 0 else None, keep_log=number == log_core)
-            if progress is not None:
-                progress(number + 1, program.block_dim)
+        if program.is_cross:
+            run.all_cores(log_core, progress)
+        else:
+            for number in range(program.core_count):
+                run.core(number, ub if number == 0 else None, keep_log=number == log_core)
+                if progress is not None:
+                    progress(number + 1, program.core_count)
     return Execution(gm, tuple(run.findings.values()), _numbered(run.log))
 
 
@@ -79,7 +90,7 @@ class _Run:
         program: Program,
         gm: tuple[Bytes, ...],
         overflow: HalfOverflow,
-        ub_bytes: int,
+        device: Device,
         only: NDArray[np.bool_] | None,
     ) -> None:
         self.findings: dict[tuple[str, str, str], Finding] = {}
@@ -87,47 +98,141 @@ class _Run:
         self._program = program
         self._gm = gm
         self._overflow = overflow
-        self._ub_bytes = ub_bytes
+        self._places = program.places({b: device.buffer_bytes(b) for b in Buffer if b is not Buffer.GM})
+        self._mmad_order = device.arithmetic.mmad_order.value
+        self._cross = CrossFlags(program.kernel_type, program.block_dim)
         self._only = only
         self._flags = FlagWalk(program)
+        self._moves = 0
+        """Cross-core sets and waits done."""
+        self._waits: dict[int, Row] = {}
+        """By core: the cross-core wait that holds it."""
         self._shared: Machine | None = None
         """Runs every core that has no UB given and keeps no log; its prepared templates serve all of them."""
 
     def core(self, number: int, ub: Bytes | None, *, keep_log: bool) -> None:
-        """Run one core."""
+        """Run one core from begin to end."""
+        calls, in_order = self._calls(number, keep_log=keep_log)
+        if in_order and calls.size == 0:
+            return
+        machine = self._machine(ub, keep_log=keep_log)
+        for _ in self._turns(machine, number, calls, in_order=in_order):
+            raise AssertionError("a core waits for another in a program without such waits")
+        self._keep_findings(machine)
+
+    def all_cores(self, log_core: int | None, progress: StageProgress | None) -> None:
+        """Run all cores in turns.
+
+        Raises:
+            Deadlock: no core can move.
+        """
+        waiting = [self._start(number, keep_log=number == log_core) for number in range(self._program.core_count)]
+        done = 0
+        while waiting:
+            before = self._moves
+            still = [turn for turn in waiting if turn.go_on()]
+            done += len(waiting) - len(still)
+            if still and len(still) == len(waiting) and self._moves == before:
+                raise Deadlock(self._describe_deadlock([turn.core for turn in still]))
+            waiting = still
+            if progress is not None:
+                progress(done, self._program.core_count)
+
+    def _start(self, number: int, *, keep_log: bool) -> "_Turn":
+        calls, in_order = self._calls(number, keep_log=keep_log)
+        machine = self._machine(None, keep_log=keep_log)
+        turn = _Turn(number, machine, self._turns(machine, number, calls, in_order=in_order), self._keep_findings)
+        turn.set_aside()
+        return turn
+
+    def _calls(self, number: int, *, keep_log: bool) -> tuple[Array, bool]:
+        """The calls of a core that run, and whether they can run in program order."""
         program = self._program
         calls = np.flatnonzero(program.calls["core"] == number)
         in_order = self._flags.order(program.calls["template"][calls]) is FlagOrder.PAIRED and not keep_log
         if in_order and self._only is not None:
             calls = calls[self._only[calls]]
-            if calls.size == 0:
-                return
-        machine = self._machine(ub, keep_log=keep_log)
+        return calls, in_order
+
+    def _turns(self, machine: Machine, number: int, calls: Array, *, in_order: bool) -> Iterator[None]:
+        """Run a core; whenever it waits for a flag of another core that is not up, yield."""
         if in_order:
-            self._run_in_order(machine, calls)
+            yield from self._run_in_order(machine, number, calls)
         else:
-            self._run_through_pipes(machine, number, calls)
+            yield from self._run_through_pipes(machine, number, calls)
+
+    def _keep_findings(self, machine: Machine) -> None:
         self.findings |= {k: f for k, f in machine.findings.items() if k not in self.findings}
 
     def _machine(self, ub: Bytes | None, *, keep_log: bool) -> Machine:
         if ub is not None or keep_log:
-            return Machine(self._program, self._gm, ub or Bytes(self._ub_bytes), self._overflow, keep_log)
+            return self._new_machine(ub or Bytes(self._places.length_bytes), keep_log=keep_log)
         if self._shared is None:
-            self._shared = Machine(self._program, self._gm, Bytes(self._ub_bytes), self._overflow)
+            self._shared = self._new_machine(Bytes(self._places.length_bytes), keep_log=False)
         else:
             self._shared.start_core()
         return self._shared
 
-    def _run_in_order(self, machine: Machine, calls: Array) -> None:
-        """All waits find their flags, so rows run in program order and nothing is held."""
+    def _new_machine(self, local: Bytes, *, keep_log: bool) -> Machine:
+        order = self._mmad_order
+        return Machine(self._program, self._gm, local, self._places, self._overflow, order, keep_log)
+
+    def _cross_set(self, number: int, row: Row) -> None:
+        self._cross.set(number, cross_flag(row))
+        self._moves += 1
+
+    def _cross_taken(self, number: int, row: Row) -> bool:
+        """Take the flag that a core waits for if it is up."""
+        flag = cross_flag(row)
+        if not self._cross.is_up(number, flag):
+            self._waits[number] = row
+            return False
+        self._cross.take(number, flag)
+        self._waits.pop(number, None)
+        self._moves += 1
+        return True
+
+    def _describe_deadlock(self, cores: list[int]) -> str:
+        program = self._program
+        lines = ["deadlock: every core that is left waits for another"]
+        for core in cores:
+            row = self._waits.get(core)
+            if row is None:
+                continue
+            flag = cross_flag(row)
+            missing = ", ".join(program.core_name(c) for c in self._cross.missing(core, flag)) or "no core"
+            at = program.lines[row.line]
+            lines.append(
+                f"  {program.core_name(core)} waits at {at} for cross-core flag {flag.flag_id} of mode "
+                f"{flag.mode.value}, which {missing} never sets"
+            )
+        return "\n".join(lines)
+
+    def _run_in_order(self, machine: Machine, number: int, calls: Array) -> Iterator[None]:
+        """All waits of a core's own flags find them, so rows run in program order and nothing is held."""
         columns = self._program.calls
         templates, slot_starts = columns["template"][calls].tolist(), columns["slot_start"][calls].tolist()
         for template, slot_start in zip(templates, slot_starts, strict=True):
             machine.enter(machine.frame(template, slot_start))
-            for step in machine.prepare(template).work:
+            prepared = machine.prepare(template)
+            if prepared.is_cross:
+                yield from self._run_rows(number, prepared)
+                continue
+            for step in prepared.work:
                 step()
 
-    def _run_through_pipes(self, machine: Machine, number: int, calls: Array) -> None:
+    def _run_rows(self, number: int, prepared: Prepared) -> Iterator[None]:
+        """Rows of a template among which are cross-core flags."""
+        for row, step in zip(prepared.rows, prepared.steps, strict=True):
+            if row.op.name == "cross_core_set_flag":
+                self._cross_set(number, row)
+            elif row.op.name == "cross_core_wait_flag":
+                while not self._cross_taken(number, row):
+                    yield
+            elif step is not None:
+                step()
+
+    def _run_through_pipes(self, machine: Machine, number: int, calls: Array) -> Iterator[None]:
         def run(item: Item) -> None:
             machine.enter(item.frame)
             machine.spans.clear()
@@ -137,11 +242,15 @@ class _Run:
             if machine.keep_log and (self._only is None or self._only[item.call]):
                 self.log[item.number] = _log_entries(machine, item)
 
-        pipes = Pipes(number, self._program.lines, run)
+        cross = Cross(partial(self._cross_set, number), partial(self._cross_taken, number))
+        pipes = Pipes(number, self._program.lines, run, cross)
         at = 0
         for index in calls.tolist():
             template, slot_start = (int(self._program.calls[c][index]) for c in ("template", "slot_start"))
             at = self._offer_call(pipes, machine, (index, template, slot_start), at)
+            while pipes.waits_for_core:
+                yield
+                pipes.retry()
         pipes.finish()
 
     def _offer_call(self, pipes: Pipes, machine: Machine, call: tuple[int, int, int], at: int) -> int:
@@ -153,6 +262,34 @@ class _Run:
             step = prepared.steps[position] if is_wanted else None
             pipes.offer(Item(prepared.rows[position], position, index, at + position, frame, step))
         return at + len(prepared.rows)
+
+
+class _Turn:
+    """A core that takes turns with others, and what it has in its memories meanwhile."""
+
+    def __init__(
+        self, core: int, machine: Machine, run: Iterator[None], keep_findings: Callable[[Machine], None]
+    ) -> None:
+        self.core = core
+        self._machine = machine
+        self._run = run
+        self._keep_findings = keep_findings
+        self._state: CoreState | None = None
+
+    def set_aside(self) -> None:
+        """Store what the core has."""
+        self._state = self._machine.store_core()
+
+    def go_on(self) -> bool:
+        """Run until the core waits for another; whether it does, False at its end."""
+        assert self._state is not None
+        self._machine.load_core(self._state)
+        for _ in self._run:
+            self.set_aside()
+            return True
+        self._state = None
+        self._keep_findings(self._machine)
+        return False
 
 
 def _log_entries(machine: Machine, item: Item) -> list[dict[str, str]]:
@@ -169,7 +306,7 @@ def _log_entries(machine: Machine, item: Item) -> list[dict[str, str]]:
         entry["scalar_bits"] = f"0x{machine.scalar_bits(row):x}"
     if machine.spans:
         tensor = None if row.dst is None else template.tensors[row.dst.tensor]
-        memory = machine.ub if tensor is None or tensor.buffer is Buffer.UB else machine.slots[tensor.slot][0]
+        memory = machine.slots[tensor.slot][0] if tensor is not None and tensor.buffer is Buffer.GM else machine.local
         entry["written_bytes"], entry["written_crc32"] = written_bytes(machine.spans, memory)
     return [entry]
 

@@ -47,7 +47,7 @@ class Looker:
     def distance(self, a: Operand, b: Operand) -> int | None:
         """Return the bytes from the start of `a` to the start of `b`, None where one lies in GM."""
         first, second = self._tensors[a.tensor], self._tensors[b.tensor]
-        if first.buffer is not Buffer.UB or second.buffer is not Buffer.UB:
+        if first.buffer is Buffer.GM or first.buffer is not second.buffer:
             return None
         return second.address_bytes + b.offset_bytes - first.address_bytes - a.offset_bytes
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendsim import terms
 from ascendsim.analysis import double_sets, peak_ub_bytes
 from ascendsim.arrays import load_array
 from ascendsim.checks import advise, advise_timeline, check_program, idle_cores
@@ -22,22 +23,24 @@ from ascendsim.checks.sums import without_consequences
 from ascendsim.checks.suppress import Suppression, set_apart, unused
 from ascendsim.context import ALIGN_OFFSET, INDEX_RANGE, OOB_PLACED, UNINIT
 from ascendsim.cost import links_of, template_schedule
+from ascendsim.cross import groups_of
 from ascendsim.device import Device
 from ascendsim.engine import both, compiled, reference
-from ascendsim.engine.base import Engine, Keep, L2Info, ScheduleInput, Timeline, check_engine_name
+from ascendsim.engine.base import CrossMode, Engine, Keep, L2Info, ScheduleInput, Timeline, check_engine_name
 from ascendsim.errors import Finding, InputError, Rejected, Rule, Severity, Suppressed
 from ascendsim.execute import dtype_array, execute
 from ascendsim.expect import judge
 from ascendsim.files import memory_bytes
 from ascendsim.fills import make_fill
 from ascendsim.memory import Bytes, GlobalTensor, place_in_gm
+from ascendsim.operators import Operator
 from ascendsim.program import Program, QueInfo
 from ascendsim.progress import COMPILING, Progress, silent, stage
 from ascendsim.record import Kernel, record
 from ascendsim.result import RunResult
 from ascendsim.sample import Sample, choose_tiles, execute_sample
 from ascendsim.scenario import Scenario, load_scenario
-from ascendsim.terms import HalfOverflow, Pipe
+from ascendsim.terms import HalfOverflow, KernelType, Pipe
 from ascendsim.user_code import load_function
 from ascendsim.window import Window, check_windows, rows_to_keep
 
@@ -73,7 +76,7 @@ DOUBLE_SET = Rule(
 )
 BLOCKS = Rule(
     "W-CAP-BLOCKS",
-    "block_dim {got} is more than the {wanted} AIVs of the device: it runs as several rounds, which is not simulated",
+    "block_dim {got} is more than the {wanted} {cores} of the device: it runs as several rounds, which is not simulated",
     "set block_dim to at most that many",
     "asc-devkit docs, precision guide",
     condition="The block_dim is larger than the number of AIVs of the part.",
@@ -95,6 +98,7 @@ class _Prepared:
     scenario: Scenario
     device: Device
     block_dim: int
+    kernel_type: KernelType
     kernel: Kernel
     gm: tuple[GlobalTensor, ...]
     argument: object
@@ -307,7 +311,26 @@ def _prepare(scenario: Scenario, *, with_data: bool) -> _Prepared:
     if with_data:
         _check_memory(scenario)
     inputs = _inputs(scenario) if with_data else {}
-    return _Prepared(scenario, device, scenario.block_dim or device.aiv, kernel, place_in_gm(specs), argument, inputs)
+    kind = _kernel_type(scenario, device, operator)
+    block_dim = scenario.block_dim or device.most_blocks(kind)
+    return _Prepared(scenario, device, block_dim, kind, kernel, place_in_gm(specs), argument, inputs)
+
+
+def _kernel_type(scenario: Scenario, device: Device, operator: Operator | None) -> KernelType:
+    """Which cores run a scenario's kernel.
+
+    Raises:
+        InputError: the device has no such cores.
+    """
+    have = device.kernel_types()
+    named = None if scenario.kernel_type is None else KernelType[scenario.kernel_type]
+    asked = named if operator is None else operator.kernel_type
+    if asked is None or (operator is not None and asked not in have):
+        return have[0]
+    if asked not in have:
+        names = ", ".join(t.name for t in have)
+        raise InputError(f"kernel_type {asked.name}: {device.name} has no such cores; it runs {names}")
+    return asked
 
 
 def _check_memory(scenario: Scenario) -> None:
@@ -380,10 +403,13 @@ class _Checked:
 def _record_and_check(ready: _Prepared, progress: Progress) -> _Checked:
     device, block_dim = ready.device, ready.block_dim
     findings = [f for n, a in ready.inputs.items() for f in non_finite(f"input {n}", a)]
-    if block_dim > device.aiv:
-        found = BLOCKS.finding("block_dim", got=block_dim, wanted=device.aiv)
-        raise InputError(f"{found.message}; set block_dim={device.aiv} or less")
-    recording = record(ready.kernel, device, block_dim, ready.gm, (ready.argument,), stage(progress, "record"))
+    most = device.most_blocks(ready.kernel_type)
+    if block_dim > most:
+        found = BLOCKS.finding("block_dim", got=block_dim, wanted=most, fill={"cores": _cores_word(ready.kernel_type)})
+        raise InputError(f"{found.message}; set block_dim={most} or less")
+    recording = record(
+        ready.kernel, device, block_dim, ready.gm, (ready.argument,), stage(progress, "record"), ready.kernel_type
+    )
     findings += recording.findings
     auto_sync = ready.scenario.machine.auto_sync
     checked = check_program(
@@ -399,6 +425,12 @@ def _record_and_check(ready: _Prepared, progress: Progress) -> _Checked:
     if recording.complete and not any(f.severity is Severity.ERROR for f in findings):
         findings += idle_cores(recording.program)
     return _Checked(recording.program, tuple(findings), recording.complete, recording.sources)
+
+
+def _cores_word(kernel_type: KernelType) -> str:
+    """What block_dim counts."""
+    words = {KernelType.AIC_ONLY: "AICs", KernelType.AIV_ONLY: "AIVs"}
+    return words.get(kernel_type, "AI Cores")
 
 
 def _with_cycles(finding: Finding, program: Program, device: Device) -> Finding:
@@ -495,9 +527,20 @@ def predict_cycles(program: Program, device: Device) -> int:
     return compiled.makespan_cycles(schedule_input(program, device, "model"))
 
 
+def _cross_modes(program: Program) -> tuple[CrossMode, ...]:
+    """Who sets and who waits in each mode; none where no core waits for another."""
+    if not program.is_cross:
+        return ()
+    modes = []
+    for mode in terms.CrossMode:
+        groups = groups_of(mode, program.kernel_type, program.block_dim)
+        modes.append(CrossMode(str(mode.value), tuple(g[0] for g in groups), tuple(g[1] for g in groups)))
+    return tuple(modes)
+
+
 def schedule_input(program: Program, device: Device, l2_mode: str) -> ScheduleInput:
     """Return what an engine sees of a program on a device."""
-    depth = {pipe: device.scalar.depth(pipe) for pipe in (Pipe.V, Pipe.MTE2, Pipe.MTE3)}
+    depth = {pipe: device.scalar.depth(pipe) for pipe in Pipe if pipe not in (Pipe.S, Pipe.ALL)}
     l2 = L2Info(l2_mode, device.memory.l2_bytes.value, device.l2.line_bytes.value, device.l2.segment_bytes.value)
     return ScheduleInput(
         templates=tuple(template_schedule(t, device) for t in program.templates),
@@ -505,10 +548,12 @@ def schedule_input(program: Program, device: Device, l2_mode: str) -> ScheduleIn
         call_template=program.calls["template"],
         call_slot_start=program.calls["slot_start"],
         slot_base_bytes=program.slot_base_bytes,
-        core_count=program.block_dim,
+        core_count=program.core_count,
         queue_depth=depth,
         dispatch_cycles=device.scalar.dispatch_cycles.value,
         event_ids=device.sync.event_ids.value,
         links=links_of(device),
         l2=l2,
+        cross_modes=_cross_modes(program),
+        cross_cycles=device.sync.cross_core_cycles.value,
     )

@@ -1,6 +1,6 @@
 """Tensors with real addresses, and the bytes behind them.
 
-A `LocalTensor` is a typed window into UB, a `GlobalTensor` one into GM; both are plain values that a kernel indexes as
+A `LocalTensor` is a typed window into a memory of the core, a `GlobalTensor` one into GM; both are plain values that a kernel indexes as
 AscendC does (`tensor[offset]`, in elements). `Bytes` is memory during execution: content, plus which bytes were ever
 written. A fresh byte is 0xFF and unwritten ("poison"), so that reading it is seen. `Lanes` says which elements or bytes
 of a window an instruction touches.
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendsim.dtypes import DType, dtype
-from ascendsim.terms import Buffer, TPosition, align_up
+from ascendsim.terms import TPosition, align_up
 
 POISON = 0xFF
 """Content of a byte that nobody wrote."""
@@ -42,11 +42,12 @@ RESERVED_TMP = "reserved_tmp"
 
 @dataclass(frozen=True, slots=True)
 class LocalTensor:
-    """A typed window into UB, from `offset_bytes` of its allocation to the allocation's end.
+    """A typed window into an on-chip memory, from `offset_bytes` of its allocation to the allocation's end.
 
     Attributes:
         name: what findings, logs and pictures call the allocation.
-        address_bytes: UB address of the allocation's first byte.
+        position: its role; the device says which memory plays it.
+        address_bytes: address of the allocation's first byte in that memory.
         allocation_bytes: length of the allocation.
         offset_bytes: where this window starts inside the allocation.
         que: index of the queue or TBuf it came from, -1 for none.
@@ -70,18 +71,13 @@ class LocalTensor:
 
     @property
     def start_bytes(self) -> int:
-        """UB address of the window's first byte."""
+        """Address of the window's first byte in its memory."""
         return self.address_bytes + self.offset_bytes
 
     @property
     def count(self) -> int:
         """Elements from the window's start to the end of the allocation."""
         return (self.allocation_bytes - self.offset_bytes) // self.dtype.bytes
-
-    @property
-    def buffer(self) -> Buffer:
-        """UB."""
-        return self.position.buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +116,6 @@ class GlobalTensor:
     def address_bytes(self) -> int:
         """GM address of the window's first byte."""
         return self.base_bytes + self.offset_bytes
-
-    @property
-    def buffer(self) -> Buffer:
-        """GM."""
-        return Buffer.GM
 
 
 Tensor = LocalTensor | GlobalTensor

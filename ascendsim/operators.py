@@ -16,7 +16,7 @@ from ascendsim.op_host.softmax_grad_operator import SoftmaxGradOperatorTiling, T
 from ascendsim.op_kernel.softmax_grad_operator import softmax_grad_operator
 from ascendsim.record import Kernel
 from ascendsim.reference.softmax_grad import softmax_grad, softmax_grad_bound
-from ascendsim.terms import DATABLOCK_BYTES
+from ascendsim.terms import DATABLOCK_BYTES, KernelType
 
 Array = NDArray[Any]
 Shapes = Mapping[str, tuple[tuple[int, ...], DType]]
@@ -66,6 +66,8 @@ class Operator:
     """(inputs, validated [tiling]) -> reference of each output."""
     shapes: Callable[[tuple[int, ...], DType, Mapping[str, Any]], dict[str, tuple[int, ...]]]
     """(shape of its data, dtype, [tiling]) -> shape of each tensor."""
+    kernel_type: KernelType | None = None
+    """Which cores run it where the device has them apart; None for vector cores."""
 
 
 def _softmax_grad_host(

@@ -14,10 +14,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ascendsim.context import Frame
+from ascendsim.cross import CrossFlag
 from ascendsim.errors import Deadlock
 from ascendsim.isa.instruction import Row, Step
 from ascendsim.program import Program
-from ascendsim.terms import HardEvent, Pipe
+from ascendsim.terms import CrossMode, HardEvent, Pipe
 
 Array = NDArray[Any]
 
@@ -35,6 +36,19 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
+class Cross:
+    """Flags of other cores: what a set does, and what takes the flag that a row waits for if it is up."""
+
+    set: Callable[[Row], None]
+    take: Callable[[Row], bool]
+
+
+def cross_flag(row: Row) -> CrossFlag:
+    """Return the cross-core flag that a row sets or waits for."""
+    return CrossFlag(CrossMode(row.param("mode")), row.param("flag_id"))
+
+
+@dataclass(frozen=True, slots=True)
 class PipeState:
     """Flags that are raised, and rows that pipes hold."""
 
@@ -45,10 +59,13 @@ class PipeState:
 class Pipes:
     """The pipes of one core. A row whose pipe is held by a flag that nobody has set yet stays behind on its pipe."""
 
-    def __init__(self, core: int, lines: tuple[str, ...], run: Callable[[Item], None]) -> None:
+    def __init__(
+        self, core: int, lines: tuple[str, ...], run: Callable[[Item], None], cross: "Cross | None" = None
+    ) -> None:
         self._core = core
         self._lines = lines
         self._run = run
+        self._cross = cross
         self._flags: set[tuple[int, ...]] = set()
         self._held: dict[Pipe, deque[Item]] = {}
 
@@ -72,6 +89,16 @@ class Pipes:
         else:
             self._execute(item)
 
+    @property
+    def waits_for_core(self) -> bool:
+        """Whether a pipe is held by the flag of another core."""
+        return any(line and line[0].row.op.name == "cross_core_wait_flag" for line in self._held.values())
+
+    def retry(self) -> None:
+        """Run what cross-core flags held, as far as they are up now."""
+        for pipe in [p for p, line in self._held.items() if line and line[0].row.op.name == "cross_core_wait_flag"]:
+            self._wake(pipe)
+
     def finish(self) -> None:
         """All rows were offered.
 
@@ -85,6 +112,8 @@ class Pipes:
         row = item.row
         if row.op.name == "wait_flag":
             return row.params not in self._flags
+        if row.op.name == "cross_core_wait_flag":
+            return self._cross is not None and not self._cross.take(row)
         return row.op.name == "pipe_barrier" and row.pipe is Pipe.S and any(self._held.values())
 
     def _execute(self, item: Item) -> None:
@@ -93,6 +122,8 @@ class Pipes:
             self._flags.add(row.params)
         elif row.op.name == "wait_flag":
             self._flags.remove(row.params)
+        elif row.op.name == "cross_core_set_flag" and self._cross is not None:
+            self._cross.set(row)
         self._run(item)
         if row.op.name == "set_flag":
             self._wake(HardEvent(row.param("event")).dst)

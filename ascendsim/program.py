@@ -6,7 +6,7 @@ the modules that walk rows.
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Self
@@ -23,9 +23,13 @@ from ascendsim.isa.micro_table import MICRO
 from ascendsim.isa.micro_walk import uses_of
 from ascendsim.isa.table import BY_OPCODE, TABLE
 from ascendsim.memory import GlobalTensor
-from ascendsim.terms import Buffer, MaskMode, Pipe
+from ascendsim.terms import Buffer, CoreKind, KernelType, MaskMode, Pipe, align_up
 
 MAX_PARAMS = 8
+"""Columns of parameters; a template that has rows with more of them gets more."""
+_MEMORY_STEP_BYTES = 4096
+"""Memories of a core begin on this boundary of the common address; any multiple of the widest alignment would do."""
+SINGLE_KIND = (KernelType.AIV_ONLY, KernelType.AICORE)
 ROLES = ("dst", "src0", "src1")
 _NONE = -1
 _MICRO_FIELDS = ("op", "register", "source0", "source1", "dtype", "src_dtype", "mask_hi", "mask_lo", "tensor", "offset",
@@ -135,7 +139,7 @@ def encode(rows: list[Row]) -> Columns:
         "step": np.array([r.step for r in rows], np.int32),
         "que": np.array([r.que for r in rows], np.int16),
         "reason": np.array([r.reason for r in rows], np.int8),
-        "params": np.zeros((n, MAX_PARAMS), np.int64),
+        "params": np.zeros((n, max([MAX_PARAMS, *(len(r.params) for r in rows)])), np.int64),
     }
     for role in ROLES:
         operands: list[Operand | None] = [getattr(r, role) for r in rows]
@@ -229,6 +233,13 @@ def _decode(c: Columns, i: int) -> Row:
     )
 
 
+def block_index(kernel_type: KernelType, core: int) -> int:
+    """Return what GetBlockIdx gives on a core: it counts the cores of its kind."""
+    kinds = kernel_type.kinds
+    block, place = divmod(core, len(kinds))
+    return block * kinds.count(kinds[place]) + kinds[:place].count(kinds[place])
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One use of a template, decoded: its slots' GM tensors and base addresses."""
@@ -241,12 +252,25 @@ class Call:
     slot_base_bytes: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The on-chip memories of a core one behind the other, UB first: one address for each byte."""
+
+    bases: dict[Buffer, int]
+    length_bytes: int
+
+    def of(self, tensor: TensorRef) -> int:
+        """Return the address of an allocation's first byte."""
+        return self.bases[tensor.buffer] + tensor.address_bytes
+
+
 @dataclass(frozen=True)
 class Program:
     """Templates, and calls as columns: core, template, tile index, and where its slots start in the slot columns."""
 
     soc: str
     block_dim: int
+    kernel_type: KernelType
     templates: tuple[Template, ...]
     calls: Columns
     slot_tensor: NDArray[np.int32]
@@ -255,7 +279,51 @@ class Program:
     ques: tuple[QueInfo, ...]
     lines: tuple[str, ...]
     steps: tuple[str, ...]
-    ub_high_water_bytes: int
+    high_water_bytes: dict[Buffer, int]
+    """By on-chip memory: the end of its highest allocation."""
+
+    @property
+    def ub_high_water_bytes(self) -> int:
+        """The end of the highest allocation in UB."""
+        return self.high_water_bytes.get(Buffer.UB, 0)
+
+    @property
+    def core_count(self) -> int:
+        """Cores that run the program: those of one block behind those of the one before."""
+        return self.block_dim * len(self.kernel_type.kinds)
+
+    def core_kind(self, core: int) -> CoreKind:
+        """Return what a core is."""
+        return self.kernel_type.kinds[core % len(self.kernel_type.kinds)]
+
+    def core_name(self, core: int) -> str:
+        """Return what reports call a core: its number, or in a mixed kernel its kind and its block index."""
+        if not self.kernel_type.is_mix:
+            return f"core {core}"
+        return f"{self.core_kind(core).name} {block_index(self.kernel_type, core)}"
+
+    def places(self, capacity_bytes: Mapping[Buffer, int]) -> Places:
+        """Return where the on-chip memories lie that the program uses; UB is always there.
+
+        Args:
+            capacity_bytes: what each has at least; an allocation behind its end makes it longer.
+        """
+        ends = {Buffer.UB: 0} | dict(self.high_water_bytes)
+        for template in self.templates:
+            for tensor in template.tensors:
+                if tensor.buffer is not Buffer.GM:
+                    end = tensor.address_bytes + tensor.tensor_bytes
+                    ends[tensor.buffer] = max(ends.get(tensor.buffer, 0), end)
+        at, bases = 0, {}
+        for buffer in sorted(ends):
+            bases[buffer] = at
+            at += align_up(max(ends[buffer], capacity_bytes.get(buffer, 0)), _MEMORY_STEP_BYTES)
+        return Places(bases, at)
+
+    @cached_property
+    def is_cross(self) -> bool:
+        """Whether cores wait for each other."""
+        return any(row.op.name == "cross_core_wait_flag" for template in self.templates for row in template.rows)
 
     def call(self, index: int) -> Call:
         """Return one call."""
@@ -286,7 +354,12 @@ class Program:
     def digest(self) -> str:
         """SHA-256 over everything a result depends on; the same scenario gives the same digest everywhere."""
         h = hashlib.sha256(f"{self.soc} {self.block_dim} {self.gm} {self.ques} {self.lines} {self.steps}".encode())
+        if self.kernel_type not in SINGLE_KIND:  # with one kind of core its name changes nothing
+            h.update(self.kernel_type.name.encode())
         h.update(str(self.ub_high_water_bytes).encode())
+        others = {b.name: end for b, end in self.high_water_bytes.items() if b is not Buffer.UB}
+        if others:
+            h.update(str(others).encode())
         for template in self.templates:
             h.update(template.digest.encode())
         for name in sorted(self.calls):
@@ -327,7 +400,8 @@ def to_arrays(program: Program) -> dict[str, NDArray[Any]]:
     header = {
         "soc": program.soc,
         "block_dim": program.block_dim,
-        "ub_high_water_bytes": program.ub_high_water_bytes,
+        "kernel_type": program.kernel_type.name,
+        "high_water_bytes": {b.name: end for b, end in program.high_water_bytes.items()},
         "lines": program.lines,
         "steps": program.steps,
         "ques": [asdict(q) for q in program.ques],
@@ -385,6 +459,7 @@ def from_arrays(arrays: dict[str, NDArray[Any]]) -> Program:
     return Program(
         soc=header["soc"],
         block_dim=header["block_dim"],
+        kernel_type=KernelType[header.get("kernel_type", KernelType.AIV_ONLY.name)],
         templates=tuple(templates),
         calls={k.removeprefix("call."): v for k, v in arrays.items() if k.startswith("call.")},
         slot_tensor=arrays["slot_tensor"],
@@ -393,5 +468,11 @@ def from_arrays(arrays: dict[str, NDArray[Any]]) -> Program:
         ques=tuple(QueInfo(**q) for q in header["ques"]),
         lines=tuple(header["lines"]),
         steps=tuple(header["steps"]),
-        ub_high_water_bytes=header["ub_high_water_bytes"],
+        high_water_bytes=_high_water(header),
     )
+
+
+def _high_water(header: dict[str, Any]) -> dict[Buffer, int]:
+    """Ends of the on-chip memories; runs of earlier versions know UB only."""
+    ends: dict[str, int] = header.get("high_water_bytes") or {"UB": header.get("ub_high_water_bytes", 0)}
+    return {Buffer[name]: end for name, end in ends.items()}

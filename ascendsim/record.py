@@ -58,10 +58,10 @@ from ascendsim.isa.transpose import TransposeInstructions
 from ascendsim.isa.transpose_square import SquareTransposeInstructions
 from ascendsim.isa.vector import VectorInstructions
 from ascendsim.memory import FRAMEWORK_TMP, GM_ALIGN_BYTES, RESERVED_TMP, GlobalTensor, LocalTensor, Tensor
-from ascendsim.program import Program, QueInfo
+from ascendsim.program import Program, QueInfo, block_index
 from ascendsim.progress import StageProgress
-from ascendsim.terms import Buffer, HardEvent, MaskMode, Pipe, TPosition
-from ascendsim.tpipe import FREED_READ, FREED_WRITE, PIPE_MULTI, SYNC_EXHAUST, TBuf, TPipe, TQue
+from ascendsim.terms import Buffer, CoreKind, HardEvent, KernelType, MaskMode, Pipe, TPosition
+from ascendsim.tpipe import FREED_READ, FREED_WRITE, PIPE_MULTI, ROUTES, SYNC_EXHAUST, TBuf, TPipe, TQue
 
 MASK_LEFT = MASK_IGNORED.saying(
     "counter mode is still on when the kernel ends", "call set_mask_norm and reset_mask", "asc-devkit docs, mask page"
@@ -72,6 +72,15 @@ EVENT_LEAK = Rule(
     "call release_event_id",
     "asc-devkit docs, TPipe pages",
     condition="An event id was taken with AllocEventID and not released when the kernel ends.",
+)
+CORE_ROLE = Rule(
+    "E-CORE-ROLE",
+    "{operand} needs {got}, which {wanted} does not have",
+    "split the kernel by core: `if asc.is_aic` and `if asc.is_aiv`; Mmad, LoadData and Fixpipe belong to AIC, vector "
+    "instructions and UB to AIV",
+    "asc-devkit docs, appendix on API pipe types",
+    condition="An instruction needs a pipe or a memory that the core running it does not have: a vector instruction on "
+    "an AIC, Mmad, LoadData or Fixpipe on an AIV.",
 )
 P = ParamSpec("P")
 _VALUES = (Real, str, bytes, type(None), Enum, DType, LocalTensor, TQue, TBuf)
@@ -111,7 +120,7 @@ class AiCore(
     GatherMaskInstructions,
     SquareTransposeInstructions,
 ):
-    """One vector core's handle, the `asc` that a kernel takes first. It stands where `AscendC::` stands in C++."""
+    """One core's handle, the `asc` that a kernel takes first. It stands where `AscendC::` stands in C++."""
 
     def __init__(self, builder: ProgramBuilder, core: int, own: Mapping[str, Form[Any]] = MappingProxyType({})) -> None:
         self._own = own
@@ -121,8 +130,15 @@ class AiCore(
         self.is_in_vector_function = False
         self._mask = MaskState()
         self._deq_scale: int | None = None
+        self._atomic: DType | None = None
         self._builder = builder
         self._core = core
+        kinds = builder.kernel_type.kinds
+        self.kernel_type = builder.kernel_type
+        self.kind = kinds[core % len(kinds)]
+        """What this core is."""
+        self._pipes = frozenset(self.device.core[self.kind.value].pipes.value)
+        self._buffers = frozenset(("GM", *self.device.core[self.kind.value].buffers.value))
         self._events: dict[HardEvent, set[int]] = {e: set() for e in HardEvent}
         self._steps: list[str] = []
         self._pipe: TPipe | None = None
@@ -164,6 +180,17 @@ class AiCore(
         return self._mask
 
     @property
+    def atomic(self) -> DType | None:
+        """Element type in which stores add to GM, None while they replace."""
+        self.settle()
+        return self._atomic
+
+    @atomic.setter
+    def atomic(self, kind: DType | None) -> None:
+        self.settle()
+        self._atomic = kind
+
+    @property
     def deq_scale(self) -> int | None:
         """Bits of the half that SetDeqScale set last, None before the first."""
         self.settle()
@@ -194,11 +221,34 @@ class AiCore(
                 "get_block_idx inside a @tile: a tile is recorded once for all cores. Call it outside and pass the "
                 "tile what it needs"
             )
-        return self._core
+        return block_index(self._builder.kernel_type, self._core)
 
     def get_block_num(self) -> int:
-        """Return how many cores run the kernel."""
+        """Return the block_dim: how many cores run the kernel, in a mixed kernel how many AI Cores (GetBlockNum)."""
         return self._builder.block_dim
+
+    def get_sub_block_idx(self) -> int:
+        """Return which of its AI Core's vector cores this is, 0 on a Cube core (GetSubBlockIdx).
+
+        Not inside a tile: pass it in.
+        """
+        if self._segment.is_tile:
+            raise self.fail("get_sub_block_idx inside a @tile: a tile is recorded once for all cores; pass it in")
+        return 0 if self.kind is CoreKind.AIC else self.get_block_idx() % self.get_task_ration()
+
+    def get_task_ration(self) -> int:
+        """Return how many vector cores work with one Cube core (GetTaskRation, as AscendC spells it)."""
+        return max(1, self._builder.kernel_type.kinds.count(CoreKind.AIV))
+
+    @property
+    def is_aic(self) -> bool:
+        """Whether this core has the Cube unit (ASCEND_IS_AIC)."""
+        return self.kind is not CoreKind.AIV
+
+    @property
+    def is_aiv(self) -> bool:
+        """Whether this core has the vector unit (ASCEND_IS_AIV)."""
+        return self.kind is not CoreKind.AIC
 
     # ---- memory and queues --------------------------------------------------------------------------------------
 
@@ -215,9 +265,13 @@ class AiCore(
         return self._pipe
 
     def t_que(self, position: TPosition, depth: int, name: str) -> TQue:
-        """Declare a queue on VECIN (loaded by MTE2, used by V) or VECOUT (made by V, stored by MTE3)."""
-        if position not in (TPosition.VECIN, TPosition.VECOUT):
-            raise self.fail(f"queue {name}: position {position.value} has no queue here; use VECIN, VECOUT or a TBuf")
+        """Declare a queue between two pipes.
+
+        VECIN: MTE2 to V. VECOUT: V to MTE3. A1, B1, C1: MTE2 to MTE1. A2, B2, C2: MTE1 to M. CO1: M to FIX.
+        """
+        if position not in ROUTES:
+            names = ", ".join(p.value for p in ROUTES)
+            raise self.fail(f"queue {name}: position {position.value} has no queue here; use {names} or a TBuf")
         if depth < 1:
             raise self.fail(f"queue {name}: depth {depth}; in-place queues (depth 0) are not simulated, use 1")
         que = TQue(self, position, name, self._new_que(position, name), depth=depth)
@@ -334,10 +388,32 @@ class AiCore(
             raise self.fail(f"{op.api}: the scalar is missing (None)")
         elif op.takes_scalar:
             raise self.fail(f"{op.api}: the scalar must be a number or a Register, got {scalar!r}")
+        self._check_core(op, row.pipe, dst, src0, src1)
         self._segment.rows.append(row)
         for role, tensor in (("dst", dst), ("src0", src0), ("src1", src1)):
             if isinstance(tensor, LocalTensor) and tensor.que >= 0:
                 self._check_alive(op.api, role, tensor)
+
+    def _check_core(self, op: Instruction, pipe: Pipe, *tensors: Tensor | None) -> None:
+        """Find an instruction whose pipe or memory this core does not have."""
+        missing = {pipe.name} - self._pipes
+        missing |= {self.buffer_of(t).name for t in tensors if t is not None} - self._buffers
+        if missing:
+            names = " and ".join(sorted(missing))
+            self.report(CORE_ROLE, operand=op.api, got=names, wanted=self.kind.value)
+
+    def buffer_of(self, tensor: Tensor) -> Buffer:
+        """Return the memory that a tensor lies in.
+
+        Raises:
+            KernelError: its position is none of this architecture.
+        """
+        if isinstance(tensor, GlobalTensor):
+            return Buffer.GM
+        place = self.device.buffer_of(tensor.position)
+        if place is None:
+            raise self.fail(f"{tensor.name}: arch {self.device.npu_arch} has no position {tensor.position.value}")
+        return place
 
     def _check_alive(self, api: str, role: str, tensor: LocalTensor) -> None:
         """Find the use of a queue's tensor after it was freed."""
@@ -372,9 +448,10 @@ class AiCore(
     def _refer(self, tensor: Tensor) -> tuple[TensorRef, int]:
         if isinstance(tensor, LocalTensor):
             t = tensor
-            ref = TensorRef(t.name, Buffer.UB, t.position.value, t.address_bytes, t.allocation_bytes, que=t.que)
+            place = self.buffer_of(t)
+            ref = TensorRef(t.name, place, t.position.value, t.address_bytes, t.allocation_bytes, que=t.que)
             if t.name not in (FRAMEWORK_TMP, RESERVED_TMP):
-                self._builder.end_bytes = max(self._builder.end_bytes, t.address_bytes + t.allocation_bytes)
+                self._builder.reaches(place, t.address_bytes + t.allocation_bytes)
             return ref, t.offset_bytes
         slot, offset_bytes = self._slot(tensor)
         return TensorRef(tensor.name, Buffer.GM, "GM", 0, tensor.tensor_bytes, slot), offset_bytes
@@ -447,8 +524,8 @@ class AiCore(
         self._close_segment()
         slots = [(a.index, a.address_bytes) for a in values if isinstance(a, GlobalTensor)]
         state = self._builder.number(self._state()) if self._replayed is None else self._replayed.exit_number
-        end_bytes = self._pipe.end_bytes if self._pipe else 0
-        key = (fn.function, *map(self._key_of, values), self._captured(fn.function), state, end_bytes)
+        end_bytes = self._pipe.ends if self._pipe else ()
+        key = (fn.function, self.kind, *map(self._key_of, values), self._captured(fn.function), state, end_bytes)
         known = self._builder.tiles.get(key)
         if known is None:
             self.settle()
@@ -532,10 +609,10 @@ class AiCore(
         events = tuple((e, tuple(sorted(ids))) for e, ids in self._events.items() if ids)
         ques = tuple(q.state for q in self.ques if isinstance(q, TQue))
         mask = self.mask
-        return (mask.mode, mask.hi, mask.lo, self._deq_scale, events, ques, tuple(self._steps))
+        return (mask.mode, mask.hi, mask.lo, self._deq_scale, self._atomic, events, ques, tuple(self._steps))
 
     def _restore(self, state: RecorderState) -> None:
-        self._mask.mode, self._mask.hi, self._mask.lo, self._deq_scale, events, ques, steps = state
+        self._mask.mode, self._mask.hi, self._mask.lo, self._deq_scale, self._atomic, events, ques, steps = state
         self._events = {e: set() for e in HardEvent} | {e: set(ids) for e, ids in events}
         self._steps = list(steps)
         for que, saved in zip((q for q in self.ques if isinstance(q, TQue)), ques, strict=True):
@@ -560,8 +637,8 @@ class AiCore(
             if q.address_bytes >= 0:
                 info = QueInfo(q.name, q.position.value, q.address_bytes, q.buffer_bytes, q.num)
                 self._builder.ques[q.name] = info
-        if self._pipe is not None:
-            self._builder.end_bytes = max(self._builder.end_bytes, self._pipe.end_bytes)
+        for place, end_bytes in self._pipe.ends if self._pipe else ():
+            self._builder.reaches(place, end_bytes)
 
 
 class _Same:
@@ -701,30 +778,34 @@ def record(
     gm: tuple[GlobalTensor, ...],
     arguments: tuple[object, ...],
     progress: StageProgress | None = None,
+    kernel_type: KernelType | None = None,
 ) -> Recording:
     """Run a kernel once per core and return the program it recorded.
 
     Args:
         kernel: called as kernel(asc, *gm, *arguments) for each core.
         device: the part.
-        block_dim: cores that run the kernel, 1 .. the device's AIV count.
+        block_dim: blocks that run the kernel: cores, or with a mixed kernel AI Cores.
         gm: GM tensors, placed.
         arguments: passed on, usually the tiling.
         progress: told how many cores are recorded.
+        kernel_type: which cores of a block run it; None for the device's usual, vector cores or combined ones.
 
     Raises:
         KernelError: the kernel cannot be recorded; the text names its line.
     """
-    builder = ProgramBuilder(device, block_dim, gm)
+    kind = kernel_type or device.kernel_types()[0]
+    builder = ProgramBuilder(device, block_dim, gm, kind)
     own = _own_instructions(kernel)
     complete = True
     try:
-        for core in range(block_dim):
+        cores = block_dim * len(kind.kinds)
+        for core in range(cores):
             asc = AiCore(builder, core, own)
             _run_user_code(asc, kernel, (*gm, *arguments))
             asc.finish()
             if progress is not None:
-                progress(core + 1, block_dim)
+                progress(core + 1, cores)
     except Rejected:
         complete = False
     sources: dict[str, tuple[str, ...]] = {}

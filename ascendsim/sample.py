@@ -21,7 +21,7 @@ from ascendsim.isa.instruction import Row
 from ascendsim.looker import Looker
 from ascendsim.memory import POISON, Bytes, Lanes
 from ascendsim.pipes import FlagOrder, FlagWalk, Item, Pipes, PipeState
-from ascendsim.program import Program, Template
+from ascendsim.program import Places, Program, Template
 from ascendsim.progress import StageProgress
 from ascendsim.terms import Buffer, HalfOverflow
 
@@ -81,7 +81,7 @@ class _Tiles:
             numbers = _numbered(calls["core"], is_root)
         self._calls = np.flatnonzero(is_root & (numbers >= 0))
         columns = (function[calls["template"][self._calls]], calls["core"][self._calls], numbers[self._calls])
-        shape = (len(names), program.block_dim, int(numbers.max(initial=0)) + 1)
+        shape = (len(names), program.core_count, int(numbers.max(initial=0)) + 1)
         table, self._tile = np.unique(np.ravel_multi_index(columns, shape), return_inverse=True)
         self._names = names
         self.function, self.core, self.number = np.unravel_index(table, shape)
@@ -242,9 +242,10 @@ class Footprint:
     gm_writes: tuple[tuple[int, Spans], ...]
 
 
-def _footprint(template: Template, rows: list[Row], ub_bytes: int) -> Footprint:
+def _footprint(template: Template, rows: list[Row], places: Places) -> Footprint:
     """What rows of a template touch, one after another."""
-    ub_read, ub_written = np.zeros(ub_bytes, np.bool_), np.zeros(ub_bytes, np.bool_)
+    length = places.length_bytes
+    ub_read, ub_written = np.zeros(length, np.bool_), np.zeros(length, np.bool_)
     gm_read: dict[int, Spans] = {}
     gm_written: dict[int, Spans] = {}
     looker = Looker(template.tensors)
@@ -252,8 +253,8 @@ def _footprint(template: Template, rows: list[Row], ub_bytes: int) -> Footprint:
         looker.look(row)
     for note in looker.notes:
         tensor = template.tensors[note.operand.tensor]
-        if tensor.buffer is Buffer.UB:
-            index = _index(note.at, tensor.address_bytes + note.operand.offset_bytes)
+        if tensor.buffer is not Buffer.GM:
+            index = _index(note.at, places.of(tensor) + note.operand.offset_bytes)
             if note.writes:
                 ub_written[index] = True
             else:
@@ -280,8 +281,7 @@ class _Footprints:
     """Parts of templates and what they touch; part number i < T is all of template i of T."""
 
     def __init__(self, program: Program) -> None:
-        ends = [r.address_bytes + r.tensor_bytes for t in program.templates for r in t.tensors if r.buffer is Buffer.UB]
-        self._ub_bytes = max((program.ub_high_water_bytes, *ends))
+        self._places = program.places({})
         self._templates = program.templates
         self._numbers: dict[tuple[int, tuple[int, ...]], int] = {}
         self.parts = [self._look(t, list(t.rows)) for t in program.templates]
@@ -297,7 +297,7 @@ class _Footprints:
 
     def _look(self, template: Template, rows: list[Row]) -> Footprint:
         with np.errstate(all="ignore"):
-            return _footprint(template, rows, self._ub_bytes)
+            return _footprint(template, rows, self._places)
 
 
 # ---- which calls an output needs ------------------------------------------------------------------------------------
@@ -467,7 +467,7 @@ class Closure:
         needed = forced.copy()
         self._want(self.output)
         core = self._program.calls["core"]
-        for number in range(self._program.block_dim - 1, -1, -1):
+        for number in range(self._program.core_count - 1, -1, -1):
             calls = np.flatnonzero(core == number)
             candidate = forced[calls] | self._may_matter[calls]
             if candidate.any():

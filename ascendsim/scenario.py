@@ -189,6 +189,8 @@ class Scenario(_Model):
     platform: PlatformSpec | None = None
     operator: str | None = None
     kernel: str | None = None
+    kernel_type: Literal["AIV_ONLY", "AIC_ONLY", "MIX_AIC_1_1", "MIX_AIC_1_2", "AICORE"] | None = None
+    """Which cores run a kernel of the user's own; None for vector cores, or the combined ones of a part that has them."""
     block_dim: int | None = Field(default=None, ge=1)
     tiling: dict[str, Any] = Field(default_factory=dict)
     queues: dict[str, QueueSpec] = Field(default_factory=dict)
@@ -220,6 +222,8 @@ class Scenario(_Model):
             raise ValueError("give exactly one of device and [platform]")
         if (self.operator is None) == (self.kernel is None):
             raise ValueError("give exactly one of operator and kernel")
+        if self.operator is not None and self.kernel_type is not None:
+            raise ValueError("kernel_type belongs to a kernel; an operator knows its own")
         return self
 
     def load_device(self) -> Device:

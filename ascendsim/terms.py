@@ -34,21 +34,70 @@ class Buffer(IntEnum):
 
 
 class TPosition(Enum):
-    """Logical position of a tensor. On 2201 the three VEC positions are one address space in UB."""
+    """Logical position of a tensor: a role. Which memory plays it is the device's (`Device.buffer_of`)."""
 
     GM = "GM"
     VECIN = "VECIN"
     VECCALC = "VECCALC"
     VECOUT = "VECOUT"
+    A1 = "A1"
+    """Left matrix, staged."""
+    B1 = "B1"
+    """Right matrix, staged."""
+    C1 = "C1"
+    """Bias or scales, staged."""
+    A2 = "A2"
+    """Left operand of Mmad."""
+    B2 = "B2"
+    """Right operand of Mmad."""
+    C2 = "C2"
+    """Bias of Mmad."""
+    CO1 = "CO1"
+    """Result of Mmad."""
+    CO2 = "CO2"
+    """A result that has left the Cube unit."""
+    C2PIPE2GM = "C2PIPE2GM"
+    """Scales of Fixpipe, one for each column."""
+    TSCM = "TSCM"
+    """Staging memory that the kernel manages itself."""
+
+
+class CoreKind(Enum):
+    """What a core of an AI Core can do."""
+
+    AIV = "AIV"
+    """Vector core."""
+    AIC = "AIC"
+    """Cube core."""
+    AICORE = "AICORE"
+    """A core with both units, as of arch 2002."""
+
+
+class KernelType(Enum):
+    """Which cores run a kernel (asc-devkit docs, kernel type page); a value says the cores of one block."""
+
+    AIV_ONLY = ("AIV",)
+    AIC_ONLY = ("AIC",)
+    MIX_AIC_1_1 = ("AIC", "AIV")
+    MIX_AIC_1_2 = ("AIC", "AIV", "AIV")
+    AICORE = ("AICORE",)
 
     @property
-    def buffer(self) -> Buffer:
-        """The physical buffer behind this position (asc-devkit docs, general constraints, table 1)."""
-        return Buffer.GM if self is TPosition.GM else Buffer.UB
+    def kinds(self) -> tuple[CoreKind, ...]:
+        """The cores of one block."""
+        return tuple(CoreKind(name) for name in self.value)
+
+    @property
+    def is_mix(self) -> bool:
+        """Whether Cube and Vector cores work together."""
+        return len(self.value) > 1
 
 
 class HardEvent(IntEnum):
-    """A flag pair `source_destination` that an AIV of arch 2201 can use (asc-devkit, SetFlag/WaitFlag page)."""
+    """A flag pair `source_destination` (asc-devkit, SetFlag/WaitFlag page; kernel_event).
+
+    Which of them a core has is data of the device.
+    """
 
     MTE2_V = 0
     V_MTE2 = 1
@@ -63,6 +112,28 @@ class HardEvent(IntEnum):
     MTE2_S = 10
     S_MTE3 = 11
     MTE3_S = 12
+    MTE2_MTE1 = 13
+    MTE1_MTE2 = 14
+    MTE1_M = 15
+    M_MTE1 = 16
+    M_FIX = 17
+    FIX_M = 18
+    M_V = 19
+    V_M = 20
+    MTE3_MTE1 = 21
+    MTE1_MTE3 = 22
+    MTE1_V = 23
+    V_MTE1 = 24
+    MTE2_M = 25
+    M_MTE2 = 26
+    MTE2_FIX = 27
+    FIX_MTE2 = 28
+    FIX_S = 29
+    M_S = 30
+    FIX_MTE3 = 31
+    MTE1_FIX = 32
+    FIX_MTE1 = 33
+    FIX_FIX = 34
 
     @property
     def src(self) -> Pipe:
@@ -73,6 +144,28 @@ class HardEvent(IntEnum):
     def dst(self) -> Pipe:
         """The pipe that waits for the flag."""
         return Pipe[self.name.split("_")[1]]
+
+
+class CrossMode(IntEnum):
+    """Who sets and who waits for a cross-core flag (asc-devkit docs, CrossCoreSetFlag and SyncAll pages)."""
+
+    SAME_KIND = 0
+    """All Cube cores, or all vector cores, among each other."""
+    AIVS_OF_BLOCK = 1
+    """The vector cores of one AI Core."""
+    AIC_AIV = 2
+    """The Cube core of an AI Core releases both vector cores, and both of them release it."""
+    ALL = 3
+    """Every core of the kernel: SyncAll of a mixed kernel. No mode that CrossCoreSetFlag takes."""
+
+
+class MmadOrder(Enum):
+    """How Mmad adds the products of an element in float (no document says; a choice of the device file)."""
+
+    STEP = "step"
+    """In the order of k, rounded after each product."""
+    FRACTAL = "fractal"
+    """The products of one fractal's depth added exactly, then to the accumulator with one rounding."""
 
 
 class RoundMode(IntEnum):

@@ -1,4 +1,4 @@
-"""TPipe, TQue and TBuf: how Ascend C hands out UB and which events its queues issue.
+"""TPipe, TQue and TBuf: how Ascend C hands out on-chip memory and which events its queues issue.
 
 Rules from the asc-devkit docs, resource-management pages (TPipe, TQue, TBuf, InitBuffer), as data of the device where
 they are numbers. A buffer of a queue goes FREE, OCCUPIED (AllocTensor), ENQUEUED (EnQue), DEQUEUED (DeQue), FREE
@@ -16,7 +16,7 @@ from ascendsim.errors import Rejected, Rule
 from ascendsim.isa.instruction import Reason
 from ascendsim.isa.sync import FlagCall
 from ascendsim.memory import FRAMEWORK_TMP, LocalTensor
-from ascendsim.terms import DATABLOCK_BYTES, HardEvent, TPosition, align_up
+from ascendsim.terms import DATABLOCK_BYTES, Buffer, HardEvent, TPosition, align_up
 
 _TQUE = "asc-devkit docs, TQue pages; kernel_tquebind"
 
@@ -152,9 +152,16 @@ class State(Enum):
     DEQUEUED = "DEQUEUED"
 
 
-_ROUTES = {
+ROUTES = {
     TPosition.VECIN: (HardEvent.MTE2_V, HardEvent.V_MTE2),
     TPosition.VECOUT: (HardEvent.V_MTE3, HardEvent.MTE3_V),
+    TPosition.A1: (HardEvent.MTE2_MTE1, HardEvent.MTE1_MTE2),
+    TPosition.B1: (HardEvent.MTE2_MTE1, HardEvent.MTE1_MTE2),
+    TPosition.C1: (HardEvent.MTE2_MTE1, HardEvent.MTE1_MTE2),
+    TPosition.A2: (HardEvent.MTE1_M, HardEvent.M_MTE1),
+    TPosition.B2: (HardEvent.MTE1_M, HardEvent.M_MTE1),
+    TPosition.C2: (HardEvent.MTE1_M, HardEvent.M_MTE1),
+    TPosition.CO1: (HardEvent.M_FIX, HardEvent.FIX_M),
 }
 """(forward, backward) flags of a queue on each position."""
 
@@ -293,7 +300,7 @@ class TQue(_Buffers):
 
     @property
     def _events(self) -> tuple[HardEvent, HardEvent]:
-        return _ROUTES[self.position]
+        return ROUTES[self.position]
 
     def alloc_tensor(self, element: DType | str) -> LocalTensor:
         """Take the next free buffer; waits for its backward flag if one is pending."""
@@ -395,11 +402,21 @@ class TQue(_Buffers):
 
 
 class TPipe:
-    """Hands out UB from address 0 upward, in declaration order."""
+    """Hands out each on-chip memory from address 0 upward, in declaration order."""
 
     def __init__(self, asc: Core) -> None:
         self.asc = asc
-        self.end_bytes = 0
+        self._ends: dict[Buffer, int] = {}
+
+    @property
+    def ends(self) -> tuple[tuple[Buffer, int], ...]:
+        """How far each memory is handed out."""
+        return tuple(sorted(self._ends.items()))
+
+    @property
+    def end_bytes(self) -> int:
+        """How far UB is handed out."""
+        return self._ends.get(Buffer.UB, 0)
 
     def init_buffer(self, que: TQue | TBuf, num: int, length_bytes: int) -> None:
         """Give a queue `num` buffers (a TBuf: 1) of `length_bytes` each, rounded up to 32 B."""
@@ -413,8 +430,12 @@ class TPipe:
             que.check_unused()
         que.num = num
         que.buffer_bytes = align_up(length_bytes, DATABLOCK_BYTES)
-        que.address_bytes = self.end_bytes
-        self.end_bytes += que.buffer_bytes * num
+        place = self.asc.device.buffer_of(que.position)
+        if place is None or place is Buffer.GM:
+            arch = self.asc.device.npu_arch
+            raise self.asc.fail(f"{que.name}: position {que.position.value} is no on-chip memory of arch {arch}")
+        que.address_bytes = self._ends.get(place, 0)
+        self._ends[place] = que.address_bytes + que.buffer_bytes * num
         if isinstance(que, TQue):
             que.attach()
         self._check_counts(que)

@@ -159,11 +159,11 @@ def _shown(result: RunResult) -> Timeline:
     if len(timeline) <= MOST_ROWS:
         return timeline
     order = np.argsort(timeline["core"], kind="stable")
-    counts = np.bincount(timeline["core"], minlength=result.program.block_dim)
+    counts = np.bincount(timeline["core"], minlength=result.program.core_count)
     place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
     from_end = np.repeat(counts, counts) - 1 - place
     chosen = np.zeros(len(order), np.bool_)
-    chosen[order] = np.minimum(place, from_end) < MOST_ROWS // (2 * result.program.block_dim)
+    chosen[order] = np.minimum(place, from_end) < MOST_ROWS // (2 * result.program.core_count)
     for first, last in result.windows:
         chosen |= (timeline["start"] < last) & (timeline["end"] > first)
     return replace(timeline, columns={name: column[chosen] for name, column in timeline.columns.items()})

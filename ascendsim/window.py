@@ -27,8 +27,8 @@ def rows_to_keep(program: Program, windows: Sequence[Window] = (), whole_rows: i
         return None
     core, order = program.calls["core"], np.argsort(program.calls["core"], kind="stable")
     lengths = np.array([len(t) for t in program.templates], np.int64)[program.calls["template"]]
-    bounds = np.searchsorted(core[order], np.arange(program.block_dim + 1))
-    budget = EDGE_ROWS // program.block_dim
+    bounds = np.searchsorted(core[order], np.arange(program.core_count + 1))
+    budget = EDGE_ROWS // program.core_count
     kept = np.zeros(len(core), np.bool_)
     for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         mine = order[begin:end]

@@ -77,6 +77,7 @@ class Accesses:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.places = program.places({})
         self.all: list[Access] = []
         self.steps: list[tuple[Step, ...]] = [self._steps(n, t) for n, t in enumerate(program.templates)]
         self._meets: dict[tuple[int, int], bool] = {}
@@ -138,14 +139,14 @@ class Accesses:
         return int(at.stop - at.start) if isinstance(at, slice) else len(at)
 
     def bytes_of(self, number: int) -> Bytes:
-        """Every UB byte of an access."""
+        """Every on-chip byte of an access, counted through the memories."""
         known = self._bytes.get(number)
         if known is None:
             access = self.all[number]
             template = self.program.templates[access.template]
             row = template.rows[access.at]
             start = next(
-                template.tensors[o.tensor].address_bytes + o.offset_bytes
+                self.places.of(template.tensors[o.tensor]) + o.offset_bytes
                 for role, o in row.operands
                 if role == access.role
             )
@@ -191,9 +192,9 @@ class Accesses:
         row, start = template.rows[at], len(self.all)
         for t in template.touched[at]:
             ref = template.tensors[t.tensor]
-            if ref.buffer is not Buffer.UB or t.end <= t.first:
+            if ref.buffer is Buffer.GM or t.end <= t.first:
                 continue
-            base = ref.address_bytes
+            base = self.places.of(ref)
             is_dst = t.role.startswith("dst")
             kinds = (False, True) if is_dst and row.op.reads_dst else (is_dst,)
             self.all += [

@@ -50,7 +50,7 @@ def advise_timeline(program: Program, timeline: Timeline, device: Device) -> Ite
     """Advice that needs to know which pipe is critical."""
     busy = timeline.totals.busy_cycles.max(axis=0)
     pipe = Pipe(int(busy.argmax()))
-    makespan, cores = timeline.makespan_cycles, max(1, program.block_dim)
+    makespan, cores = timeline.makespan_cycles, max(1, program.core_count)
     if pipe not in _SIDE or not makespan:
         return
     waits: dict[str, int] = {}

@@ -137,7 +137,7 @@ def bank_advice(program: Program, device: Device) -> Iterator[Finding]:
         for use in _uses(program, template, times, device):
             for _, look in rules:
                 look(use, device, notes)
-    least = LEAST_CYCLES * program.block_dim
+    least = LEAST_CYCLES * program.core_count
     notes.places = {key: noted for key, noted in notes.places.items() if noted.sums.get("cycles", least) >= least}
     _say_triangles(notes)
     yield from notes.findings()

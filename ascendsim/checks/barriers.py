@@ -108,7 +108,7 @@ def _accesses(row: Row, template: Template) -> Iterator[_Access]:
             yield _Access(row.pipe, f"GM {ref.name}", 0, 1, writes)
         elif end > first:
             at = ref.address_bytes + operands[role].offset_bytes
-            yield _Access(row.pipe, "UB", at + first, at + end, writes)
+            yield _Access(row.pipe, ref.buffer.name, at + first, at + end, writes)
 
 
 def _pairs(before: Accesses, behind: Accesses) -> set[tuple[Pipe, Pipe]]:

@@ -139,7 +139,7 @@ class _Hazards:
         """Walk every core; cores that call the same templates are one."""
         calls, order = self.program.calls, self.order
         alike: dict[bytes, list[Ints]] = {}
-        for core in range(self.program.block_dim):
+        for core in range(self.program.core_count):
             here = np.flatnonzero(calls["core"] == core)
             alike.setdefault(calls["template"][here].tobytes(), []).append(here)
         for key, cores in alike.items():

@@ -37,7 +37,7 @@ def lanes_of(template: Template, row: Row) -> RowLanes:
     looker.look(row)
     found: dict[tuple[str, bool], list[Lanes]] = {}
     for note in looker.notes:
-        if template.tensors[note.operand.tensor].buffer is Buffer.UB:
+        if template.tensors[note.operand.tensor].buffer is not Buffer.GM:
             for role in _roles(row, note.operand, writes=note.writes):
                 found.setdefault((role, note.writes), []).append(note.at)
     is_plain = looker.is_plain and row.body is None

@@ -17,6 +17,7 @@ from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule
 from ascendsim.memory import Bytes
 from ascendsim.program import Program
+from ascendsim.terms import Buffer
 
 Ints = NDArray[Any]
 
@@ -49,7 +50,7 @@ def _sequences(program: Program) -> list[list[int]]:
     """The templates that cores call, each sequence once."""
     calls = program.calls
     found: dict[bytes, list[int]] = {}
-    for core in range(program.block_dim):
+    for core in range(program.core_count):
         templates = calls["template"][calls["core"] == core]
         found.setdefault(templates.tobytes(), templates.tolist())
     return list(found.values())
@@ -119,14 +120,14 @@ class _Dry:
     """Runs templates for their written bytes, each once for each set of bytes written before."""
 
     def __init__(self, program: Program, device: Device) -> None:
-        ub_bytes = max(device.ub_bytes, program.ub_high_water_bytes)
+        places = program.places({Buffer.UB: device.ub_bytes})
         self._program = program
-        self._machine = DryMachine(program, (), Bytes(ub_bytes), device.arithmetic.half_overflow.value)
+        self._machine = DryMachine(program, (), Bytes(places.length_bytes), places, device.arithmetic.half_overflow.value)
         self._states: list[NDArray[np.bool_]] = []
         self._numbers: dict[bytes, int] = {}
         self._known: dict[tuple[int, int], int] = {}
         self.findings: dict[tuple[str, str, str], Finding] = {}
-        self.start = self._number(np.zeros(ub_bytes, np.bool_))
+        self.start = self._number(np.zeros(places.length_bytes, np.bool_))
 
     def after(self, state: int, template: int) -> int:
         """Return which bytes are written after a template."""
@@ -137,7 +138,7 @@ class _Dry:
 
     def _run(self, state: int, template: int) -> int:
         machine = self._machine
-        machine.ub.written[:] = self._states[state]
+        machine.local.written[:] = self._states[state]
         machine.epoch += 1
         machine.findings = {}
         machine.enter(machine.dry_frame(self._program.templates[template]))
@@ -147,7 +148,7 @@ class _Dry:
         for place, finding in machine.findings.items():
             if finding.code == "W-MEM-UNINIT":
                 self.findings.setdefault(place, finding)
-        return self._number(machine.ub.written)
+        return self._number(machine.local.written)
 
     def _number(self, written: NDArray[np.bool_]) -> int:
         number = self._numbers.setdefault(np.packbits(written).tobytes(), len(self._states))
@@ -160,7 +161,7 @@ def _dead_stores(accesses: Accesses, sequences: list[list[int]]) -> Iterator[Fin
     """Stores that nobody reads, but for those that a library call overwrites itself: its caller cannot remove them."""
     found: dict[tuple[int, int], int] = {}
     for templates in sequences:
-        stores = _Stores(accesses, accesses.program.ub_high_water_bytes)
+        stores = _Stores(accesses, accesses.places.length_bytes)
         turns: dict[int, int] = {}
         for template in templates:
             turns[template] = turns.get(template, 0) + 1

@@ -196,7 +196,7 @@ def _small(
     size = int(copies.bytes.max())
     if size >= SMALL_SHARE * full.value:
         return
-    if int(copies.per_core(copies.bytes, program.block_dim).max()) < FEWEST_COPIES * full.value:
+    if int(copies.per_core(copies.bytes, program.core_count).max()) < FEWEST_COPIES * full.value:
         return
     room = device.ub.visible_bytes.value / max(1, peak_bytes())
     if room < min(2.0, full.value / size):
@@ -214,7 +214,7 @@ def _small(
 def _tail(program: Program, device: Device, where: str, copies: Traffic, fill: dict[str, object]) -> Iterator[Finding]:
     """Blocks that rows touch, against those that padded rows at whole blocks would."""
     block = device.l2.line_bytes.value
-    if not holds_on(TAIL, device) or int(copies.per_core(copies.count, program.block_dim).max()) < 2:
+    if not holds_on(TAIL, device) or int(copies.per_core(copies.count, program.core_count).max()) < 2:
         return
     odd = copies.at(np.flatnonzero((copies.length % block != 0) & (copies.length > block) & (copies.count > 1)))
     if odd.site.size == 0:
@@ -293,7 +293,7 @@ def _beyond_l2(program: Program, device: Device, traffic: Traffic) -> Iterator[F
 
 def idle_cores(program: Program) -> Iterator[Finding]:
     """W-TILE-IDLE: cores without any row, or a core that moves much more than the average."""
-    cores = program.block_dim
+    cores = program.core_count
     idle = cores - len(np.unique(program.calls["core"]))
     if idle:
         yield IDLE.finding("block_dim", got=idle, wanted=cores)

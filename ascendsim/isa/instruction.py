@@ -12,7 +12,7 @@ from ascendsim.device import Device, VectorCost
 from ascendsim.dtypes import DType
 from ascendsim.errors import Finding, Rule
 from ascendsim.memory import GlobalTensor, Lanes, LocalTensor, Tensor
-from ascendsim.terms import FULL_MASK, Buffer, HalfOverflow, HardEvent, MaskMode, Pipe
+from ascendsim.terms import FULL_MASK, Buffer, CoreKind, HalfOverflow, HardEvent, KernelType, MaskMode, Pipe
 
 Array = NDArray[Any]
 
@@ -29,12 +29,12 @@ class Reason(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TensorRef:
-    """A tensor as a template knows it: an allocation in UB, or a GM operand whose base each call supplies.
+    """A tensor as a template knows it: an on-chip allocation, or a GM operand whose base each call supplies.
 
     Attributes:
-        address_bytes: UB address of the allocation; 0 for GM.
+        address_bytes: address of the allocation in its memory; 0 for GM.
         tensor_bytes: length of the allocation, or of the whole GM tensor.
-        slot: index of the GM base in a call, -1 for UB.
+        slot: index of the GM base in a call, -1 on chip.
     """
 
     name: str
@@ -399,12 +399,23 @@ class Recorder(Protocol):
     """The side of `AiCore` that instructions use when a kernel calls them."""
 
     device: Device
+    kind: CoreKind
+    """What the core is."""
+    kernel_type: KernelType
+    """Which cores run the kernel."""
     is_in_vector_function: bool
     """Whether a vector function is open, which holds micro-operations only."""
 
     @property
     def mask(self) -> MaskState:
         """Mask mode and mask."""
+
+    @property
+    def atomic(self) -> DType | None:
+        """Element type in which stores add to GM (SetAtomicAdd), None while they replace."""
+
+    @atomic.setter
+    def atomic(self, kind: DType | None) -> None: ...
 
     @property
     def deq_scale(self) -> int | None:
@@ -432,6 +443,9 @@ class Recorder(Protocol):
 
     def operand(self, tensor: Tensor) -> Operand:
         """Return a tensor as rows name it."""
+
+    def buffer_of(self, tensor: Tensor) -> Buffer:
+        """Return the memory that a tensor lies in."""
 
     def place(self) -> tuple[int, int]:
         """Return the numbers of the kernel line being recorded and of its marked step."""

@@ -437,9 +437,11 @@ class DataCopyCall(Call):
         asc, api = self.asc, "DataCopy"
         need_tensor(asc, api, "dst", dst)
         need_tensor(asc, api, "src", src)
-        op = DATA_COPY_OPS.get((src.buffer, dst.buffer))
+        places = asc.buffer_of(src), asc.buffer_of(dst)
+        op = DATA_COPY_OPS.get(places)
         if op is None:
-            asc.report(PATH, operand="src0", got="GM to GM", wanted="a side in UB", api=api)
+            got = f"{places[0].name} to {places[1].name}"
+            asc.report(PATH, operand="src0", got=got, wanted="a side on chip", api=api)
             return
         if dst.dtype.name != src.dtype.name:
             asc.report(rules.DTYPE_SAME, operand="dst", got=f"dst {dst.dtype}, src {src.dtype}", api=api)
@@ -479,8 +481,9 @@ class DataCopyPadCall(Call):
         asc = self.asc
         need_tensor(asc, "DataCopyPad", "dst", dst)
         need_tensor(asc, "DataCopyPad", "src", src)
-        if {src.buffer, dst.buffer} != {Buffer.GM, Buffer.UB}:
-            got = f"{src.buffer.name} to {dst.buffer.name}"
+        places = asc.buffer_of(src), asc.buffer_of(dst)
+        if set(places) != {Buffer.GM, Buffer.UB}:
+            got = f"{places[0].name} to {places[1].name}"
             asc.report(PATH, operand="src0", got=got, wanted="GM and UB", api="DataCopyPad")
             return
         if dst.dtype.name != src.dtype.name:

@@ -151,7 +151,7 @@ class View:
 
 def view_of(result: RunResult, cores: tuple[int, ...] | None, first: int, last: int | None) -> View:
     """Choose a part of a run; arguments and errors as `timeline_picture`."""
-    known = range(result.program.block_dim)
+    known = range(result.program.core_count)
     chosen = _default_cores(result) if cores is None else tuple(dict.fromkeys(cores))
     missing = [core for core in chosen if core not in known]
     if missing or not chosen:

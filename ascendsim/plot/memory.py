@@ -73,8 +73,8 @@ def memory_picture(result: RunResult, core: int = 0) -> Picture:
     Raises:
         ValueError: a core that the run does not have.
     """
-    if core not in range(result.program.block_dim):
-        raise ValueError(f"core {core}: the run has cores 0 to {result.program.block_dim - 1}")
+    if core not in range(result.program.core_count):
+        raise ValueError(f"core {core}: the run has cores 0 to {result.program.core_count - 1}")
     parts = kept(result, core)
     lives = analysis.lives(result.program, result.timeline, core)
     used = max((life.address_bytes + life.allocation_bytes for life in lives), default=0)
@@ -103,7 +103,7 @@ def memory_picture(result: RunResult, core: int = 0) -> Picture:
     for i, note in enumerate(reversed(notes)):
         picture.add(Text(_LEFT, height - 0.15 - i * LINE, note, SMALL, SOFT, side="left"), WORDS)
     facts = [
-        f"core {core} of {result.program.block_dim}",
+        f"core {core} of {result.program.core_count}",
         f"highest address used {used:,} B of {result.device.ub_bytes:,} B",
     ]
     heading(picture, result, "UB over time", facts)

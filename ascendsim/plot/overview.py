@@ -74,7 +74,7 @@ def draw_overview(chart: Chart, result: RunResult, drawn: Sequence[Part], kept: 
 def _busy(result: RunResult, pipe: Pipe) -> float:
     """Share of all cores' time."""
     busy = int(result.timeline.totals.busy_cycles[:, pipe].sum())
-    return busy / max(1, result.makespan_cycles * result.program.block_dim)
+    return busy / max(1, result.makespan_cycles * result.program.core_count)
 
 
 def _draw_marks(chart: Chart, result: RunResult, drawn: Sequence[Part], kept: Sequence[Part]) -> list[str]:

@@ -164,7 +164,7 @@ def _lane_name(pipe: Pipe) -> str:
 
 
 def _cores_text(view: View) -> str:
-    total = view.result.program.block_dim
+    total = view.result.program.core_count
     if len(view.cores) == total:
         return "all cores" if total > 1 else "1 core"
     if len(view.cores) > 4:
