@@ -236,6 +236,26 @@ class DataFormat(Enum):
     """Slabs of 16 columns, [k / 16, m, 16]: in each slab row behind row."""
 
 
+class Layout(Enum):
+    """How a matrix lies in the buffers of the cube: small blocks (fractals) and their order.
+
+    The first letter says how fractals follow each other (N: column of fractals behind column; Z: row behind row), the
+    second how elements follow inside one (Z: row by row; N: column by column).
+    Source: asc-devkit docs, fractal formats page.
+    """
+
+    ND = "ND"
+    """No fractals: row behind row."""
+    NZ = "NZ"
+    """Fractals of 16 rows x C0 columns, column of fractals first, row by row inside. L1; L0A on some parts."""
+    ZZ = "ZZ"
+    """Fractals of 16 rows x C0 columns, row of fractals first, row by row inside. L0A."""
+    ZN = "ZN"
+    """Fractals of C0 rows x 16 columns, row of fractals first, column by column inside. L0B."""
+    NZ_L0C = "NZ_L0C"
+    """NZ with fractals of 16 x 16 elements, whatever the element type. L0C."""
+
+
 class HalfOverflow(Enum):
     """What a half or bfloat16 result beyond the largest finite value becomes (CTRL bit 48)."""
 
@@ -252,6 +272,12 @@ REPEAT_BYTES = 256
 """One repeat of a vector instruction: 8 datablocks."""
 
 DATABLOCKS_PER_REPEAT = 8
+
+FRACTAL_BYTES = 512
+"""A fractal, the unit of addresses and strides of L0A and L0B (asc-devkit docs, fractal formats page)."""
+
+CUBE_SIDE = 16
+"""Rows of a fractal in NZ and ZZ, columns in ZN, both in L0C (asc-devkit docs, fractal formats page)."""
 
 NZ_COLUMNS = 16
 """Columns of one slab of the NZ format, whatever the element type (asc-devkit docs, data formats)."""
