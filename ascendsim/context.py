@@ -219,6 +219,7 @@ class Machine:
     """Byte indices that the running row has written, with keep_log."""
     micro_written: dict[int, tuple[str, str]] = field(default_factory=dict)
     """Of the running vector function, with keep_log: bytes and CRC of what each micro-operation has written."""
+    computes: bool = True
     epoch: int = 0
     """Counts the times that bytes may have become unwritten."""
     compare_mask: CompareMask = field(default_factory=lambda: CompareMask(np.zeros(0, np.uint8)))

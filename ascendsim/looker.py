@@ -8,7 +8,7 @@ import numpy as np
 from ascendsim.dtypes import unpack
 from ascendsim.isa.instruction import Array, CompareMask, Operand, Row, Step, TensorRef
 from ascendsim.memory import Lanes
-from ascendsim.terms import Buffer, HalfOverflow
+from ascendsim.terms import Buffer, HalfOverflow, MmadOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,8 @@ class Looker:
     """The Context that computes with zeros and notes which bytes are read and written."""
 
     overflow = HalfOverflow.INF_NAN
+    mmad_order = MmadOrder.STEP
+    computes = False
     keeps_log = False
 
     def __init__(self, tensors: tuple[TensorRef, ...]) -> None:

@@ -31,6 +31,8 @@ _MEMORY_STEP_BYTES = 4096
 """Memories of a core begin on this boundary of the common address; any multiple of the widest alignment would do."""
 SINGLE_KIND = (KernelType.AIV_ONLY, KernelType.AICORE)
 ROLES = ("dst", "src0", "src1")
+ALL_ROLES = (*ROLES, "src2")
+"""Templates without a third source have no columns of it."""
 _NONE = -1
 _MICRO_FIELDS = ("op", "register", "source0", "source1", "dtype", "src_dtype", "mask_hi", "mask_lo", "tensor", "offset",
                  "scalar_bits", "line", "step")  # fmt: skip
@@ -141,7 +143,7 @@ def encode(rows: list[Row]) -> Columns:
         "reason": np.array([r.reason for r in rows], np.int8),
         "params": np.zeros((n, max([MAX_PARAMS, *(len(r.params) for r in rows)])), np.int64),
     }
-    for role in ROLES:
+    for role in ROLES if all(r.src2 is None for r in rows) else ALL_ROLES:
         operands: list[Operand | None] = [getattr(r, role) for r in rows]
         columns[f"{role}_tensor"] = np.array([_NONE if o is None else o.tensor for o in operands], np.int16)
         columns[f"{role}_offset"] = np.array([0 if o is None else o.offset_bytes for o in operands], np.int64)
@@ -210,9 +212,9 @@ def _decode(c: Columns, i: int) -> Row:
     op = BY_OPCODE[c["op"][i]]
     operands = [
         None
-        if c[f"{role}_tensor"][i] == _NONE
+        if f"{role}_tensor" not in c or c[f"{role}_tensor"][i] == _NONE
         else Operand(int(c[f"{role}_tensor"][i]), int(c[f"{role}_offset"][i]), DTYPES[c[f"{role}_dtype"][i]])
-        for role in ROLES
+        for role in ALL_ROLES
     ]
     return Row(
         op,
@@ -230,6 +232,7 @@ def _decode(c: Columns, i: int) -> Row:
         step=int(c["step"][i]),
         que=int(c["que"][i]),
         reason=Reason(int(c["reason"][i])),
+        src2=operands[3],
     )
 
 

@@ -350,6 +350,7 @@ class AiCore(
         dst: Tensor | None = None,
         src0: Tensor | None = None,
         src1: Tensor | None = None,
+        src2: Tensor | None = None,
         params: tuple[int, ...] = (),
         scalar: object = None,
         scalar_dtype: DType | None = None,
@@ -378,6 +379,7 @@ class AiCore(
             que=que,
             reason=reason,
             body=body,
+            src2=None if src2 is None else self.operand(src2),
         )
         if isinstance(scalar, Register):
             row.register = self._register_number(scalar)
@@ -388,9 +390,9 @@ class AiCore(
             raise self.fail(f"{op.api}: the scalar is missing (None)")
         elif op.takes_scalar:
             raise self.fail(f"{op.api}: the scalar must be a number or a Register, got {scalar!r}")
-        self._check_core(op, row.pipe, dst, src0, src1)
+        self._check_core(op, row.pipe, dst, src0, src1, src2)
         self._segment.rows.append(row)
-        for role, tensor in (("dst", dst), ("src0", src0), ("src1", src1)):
+        for role, tensor in (("dst", dst), ("src0", src0), ("src1", src1), ("src2", src2)):
             if isinstance(tensor, LocalTensor) and tensor.que >= 0:
                 self._check_alive(op.api, role, tensor)
 

@@ -168,6 +168,32 @@ class MmadOrder(Enum):
     """The products of one fractal's depth added exactly, then to the accumulator with one rounding."""
 
 
+class QuantMode(IntEnum):
+    """What Fixpipe makes of a result on its way out of L0C (asc-devkit docs, quantisation page: quantPre)."""
+
+    NO_QUANT = 0
+    F322F16 = 1
+    F322BF16 = 2
+    QF322B8_PRE = 3
+    VQF322B8_PRE = 4
+    DEQF16 = 5
+    VDEQF16 = 6
+    REQ8 = 7
+    VREQ8 = 8
+
+    @property
+    def is_per_column(self) -> bool:
+        """Whether each column has a scale of its own."""
+        return self.name.startswith("V")
+
+
+class CO2Layout(IntEnum):
+    """How Fixpipe lays its result out."""
+
+    NZ = 0
+    ROW_MAJOR = 1
+
+
 class RoundMode(IntEnum):
     """Rounding of Cast (asc-devkit, precision_conversion page)."""
 

@@ -20,6 +20,7 @@ from ascendsim.isa.instruction import (
     Check,
     Context,
     Execute,
+    Geometry,
     Instruction,
     Operand,
     Recorder,
@@ -255,6 +256,7 @@ def declare(
     scalar_role: str = "dst",
     reads_dst: bool = False,
     lane_roles: tuple[str, ...] = ("dst", "src0", "src1"),
+    geometry: Geometry | None = None,
 ) -> Instruction:
     """Enter one instruction into the table."""
     return register_instruction(
@@ -275,6 +277,7 @@ def declare(
             scalar_role=scalar_role,
             reads_dst=reads_dst,
             lane_roles=lane_roles,
+            geometry=geometry,
         )
     )
 

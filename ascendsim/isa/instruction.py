@@ -12,7 +12,7 @@ from ascendsim.device import Device, VectorCost
 from ascendsim.dtypes import DType
 from ascendsim.errors import Finding, Rule
 from ascendsim.memory import GlobalTensor, Lanes, LocalTensor, Tensor
-from ascendsim.terms import FULL_MASK, Buffer, CoreKind, HalfOverflow, HardEvent, KernelType, MaskMode, Pipe
+from ascendsim.terms import FULL_MASK, Buffer, CoreKind, HalfOverflow, HardEvent, KernelType, MaskMode, MmadOrder, Pipe
 
 Array = NDArray[Any]
 
@@ -180,6 +180,8 @@ class Row:
     reason: Reason = Reason.NONE
     body: Body | None = None
     """Of a vector function: what runs inside it."""
+    src2: Operand | None = None
+    """A third source: the bias of Mmad, the scales of Fixpipe."""
 
     def param(self, name: str) -> int:
         """Return one parameter by its declared name."""
@@ -190,7 +192,7 @@ class Row:
         """The operands that are present, with their roles."""
         if self.body is not None:
             return tuple((use.role, use.operand) for use in self.body.uses)
-        present = (("dst", self.dst), ("src0", self.src0), ("src1", self.src1))
+        present = (("dst", self.dst), ("src0", self.src0), ("src1", self.src1), ("src2", self.src2))
         return tuple((role, o) for role, o in present if o is not None)
 
     @property
@@ -221,6 +223,14 @@ class Context(Protocol):
     @property
     def overflow(self) -> HalfOverflow:
         """Half-overflow mode in force."""
+
+    @property
+    def mmad_order(self) -> MmadOrder:
+        """In which order Mmad adds products."""
+
+    @property
+    def computes(self) -> bool:
+        """Whether values matter; a context that only looks gives zeros and takes any."""
 
     def distance(self, a: Operand, b: Operand) -> int | None:
         """Return the bytes from the start of `a` to the start of `b`; None where they cannot meet, in GM and in UB."""
@@ -283,6 +293,8 @@ Execute = Callable[[Context, Row], Step | None]
 """Ask the context for a row's operands and return its execution; None for a row that touches no data."""
 Touch = Callable[[Row], tuple[tuple[str, int, int], ...]]
 """Byte range of each operand, relative to the operand's start: (role, first, end)."""
+Geometry = Callable[[Row], tuple[int, int, int, int]]
+"""Of a copy: bursts, bytes of each, source pitch and destination pitch in bytes, as GM sees them."""
 Check = Callable[[Row, tuple[TensorRef, ...], Device, str], "list[Finding]"]
 
 
@@ -355,6 +367,8 @@ class Instruction:
     """Whether dst is a source, too: dst = dst + ..."""
     lane_roles: tuple[str, ...] = ("dst", "src0", "src1")
     """Operands whose widest element says how many lanes a repeat has."""
+    geometry: Geometry | None = None
+    """What a copy moves, where its parameters are not those of DataCopy or DataCopyPad."""
     own_cost: VectorCost | None = None
     """Coefficients that the declaration brings along; the device's table of the family holds without."""
     declared: Declaration | None = None
@@ -431,6 +445,7 @@ class Recorder(Protocol):
         dst: Tensor | None = None,
         src0: Tensor | None = None,
         src1: Tensor | None = None,
+        src2: Tensor | None = None,
         params: tuple[int, ...] = (),
         scalar: "int | float | Register | None" = None,
         scalar_dtype: DType | None = None,

@@ -354,6 +354,8 @@ def burst_end(block_count: int, length: int, pitch: int) -> int:
 
 def burst_geometry(row: Row) -> tuple[int, int, int, int]:
     """Return (bursts, bytes of each, source pitch, destination pitch) in bytes, as GM or UB sees the payload."""
+    if row.op.geometry is not None:
+        return row.op.geometry(row)
     count, length = row.param("block_count"), row.param("block_len")
     if row.op.params == COPY:
         payload = length * DATABLOCK_BYTES

@@ -1,0 +1,90 @@
+"""Stores that add to GM: the mode, and the additions."""
+
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+
+from ascendsim.dtypes import DType, dtype, saturate
+from ascendsim.errors import Rule
+from ascendsim.isa.forms import declare
+from ascendsim.isa.instruction import Array, Context, Operand, Recorder, run_nothing, touch_nothing
+from ascendsim.memory import Lanes
+from ascendsim.terms import Pipe
+
+DTYPE_ATOMIC = Rule(
+    "E-DTYPE-ATOMIC",
+    "{api}: arch {arch} does not add {got} in GM; it adds {wanted}",
+    "cast first, or add on chip",
+    "asc-devkit docs, SetAtomicAdd page",
+    condition="SetAtomicAdd is given an element type that the product does not add in GM, or another one than the store "
+    "that follows.",
+)
+DTYPE_OTHER = DTYPE_ATOMIC.saying(
+    "{api} {operand}: SetAtomicAdd was set for {wanted}, the store writes {got}",
+    "call set_atomic_add with the type that is stored",
+)
+
+_SET_ATOMIC = declare(
+    "set_atomic",
+    "Whether stores to GM add or replace. Source: asc-devkit docs, SetAtomicAdd and SetAtomicNone pages.",
+    api="",
+    mnemonic="set_atomic",
+    pipe=Pipe.S,
+    params=(),
+    cost="scalar",
+    family="mask",
+    execute=run_nothing,
+    touch=touch_nothing,
+    checks=(),
+    uses_mask=False,
+)
+
+
+def adder(ctx: Context, operand: Operand, at: Lanes) -> Callable[[Array], None]:
+    """Return what adds elements to those of an operand in GM, rounded once to the type; integers wrap.
+
+    Elements that lie on the same address count as if only the last one was added.
+    """
+    read, write = ctx.reader(operand, at), ctx.writer(operand, at)
+
+    def add(values: Array) -> None:
+        before = read()
+        if before.dtype.kind in "iu":
+            write(before + values)
+            return
+        wide = before.astype(np.float32) + values.astype(np.float32)
+        write(saturate(wide.astype(before.dtype), ctx.overflow))
+
+    return add
+
+
+def is_adding(asc: Recorder, api: str, stored: DType) -> bool:
+    """Whether a store that is being recorded adds; another type than that of the mode is found."""
+    if asc.atomic is None:
+        return False
+    if asc.atomic is not stored:
+        asc.report(DTYPE_OTHER, operand="dst", got=stored, wanted=asc.atomic, api=api)
+    return True
+
+
+class AtomicInstructions:
+    """SetAtomicAdd, SetAtomicNone."""
+
+    def set_atomic_add(self, element: DType | str) -> None:
+        """Let stores to GM add, in this element type, until set_atomic_none (SetAtomicAdd<T>)."""
+        asc = cast("Recorder", self)
+        kind = dtype(element)
+        known = asc.device.types["SetAtomicAdd"].value
+        if kind.name not in known:
+            arch = asc.device.npu_arch
+            asc.report(DTYPE_ATOMIC, operand="T", got=kind, wanted=", ".join(known), api="SetAtomicAdd", arch=arch)
+            return
+        asc.atomic = kind
+        asc.emit(_SET_ATOMIC)
+
+    def set_atomic_none(self) -> None:
+        """Let stores to GM replace again (SetAtomicNone)."""
+        asc = cast("Recorder", self)
+        asc.atomic = None
+        asc.emit(_SET_ATOMIC)
