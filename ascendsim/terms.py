@@ -172,6 +172,15 @@ class HalfOverflow(Enum):
     """Infinity becomes the largest finite value, NaN becomes 0."""
 
 
+class MmadOrder(Enum):
+    """In which steps Mmad adds products of floats up; the documents leave it open."""
+
+    STEP = "step"
+    """One product after the other along k, each sum rounded to float."""
+    FRACTAL = "fractal"
+    """The products of a fractal along k are added exactly, and the sum rounded to float once for each fractal."""
+
+
 DATABLOCK_BYTES = 32
 """A datablock, the unit of UB addresses and strides."""
 
