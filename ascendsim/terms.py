@@ -159,15 +159,6 @@ class CrossMode(IntEnum):
     """Every core of the kernel: SyncAll of a mixed kernel. No mode that CrossCoreSetFlag takes."""
 
 
-class MmadOrder(Enum):
-    """How Mmad adds the products of an element in float (no document says; a choice of the device file)."""
-
-    STEP = "step"
-    """In the order of k, rounded after each product."""
-    FRACTAL = "fractal"
-    """The products of one fractal's depth added exactly, then to the accumulator with one rounding."""
-
-
 class QuantMode(IntEnum):
     """What Fixpipe makes of a result on its way out of L0C (asc-devkit docs, quantisation page: quantPre)."""
 
@@ -289,6 +280,15 @@ class HalfOverflow(Enum):
     """Infinities and NaN are kept."""
     SATURATE = "saturate"
     """Infinity becomes the largest finite value, NaN becomes 0."""
+
+
+class MmadOrder(Enum):
+    """In which steps Mmad adds products of floats up; the documents leave it open."""
+
+    STEP = "step"
+    """One product after the other along k, each sum rounded to float."""
+    FRACTAL = "fractal"
+    """The products of a fractal along k are added exactly, and the sum rounded to float once for each fractal."""
 
 
 DATABLOCK_BYTES = 32

@@ -4,7 +4,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendsim.engine.base import TIMELINE_COLUMNS, Ints, Keep, ScheduleInput, Skip, Timeline
-from ascendsim.engine.jit import is_compiled
 from ascendsim.engine.loop import LAST_CYCLE, Stop, run
 from ascendsim.engine.state import (
     NONE,
@@ -23,6 +22,7 @@ from ascendsim.engine.steady import Steady
 from ascendsim.engine.table import EMIT_WIDTH, FOREVER, PIPES, Emit
 from ascendsim.engine.totals import TotalsBuilder
 from ascendsim.errors import Deadlock
+from ascendsim.jit import is_compiled
 from ascendsim.progress import StageProgress
 from ascendsim.terms import Pipe
 

@@ -9,7 +9,6 @@ L2 depend on who comes first. What reaches them waits in a heap; when no core ca
 from enum import IntEnum
 
 from ascendsim.engine.base import UNITS_PER_BYTE, Ints, Kind, Wait
-from ascendsim.engine.jit import compiled_in_place, inlined
 from ascendsim.engine.state import (
     LINE_BITS,
     NONE,
@@ -24,6 +23,7 @@ from ascendsim.engine.state import (
     Unit,
 )
 from ascendsim.engine.table import FOREVER, PIPES, Emit
+from ascendsim.jit import compiled_in_place, inlined
 from ascendsim.terms import Pipe
 
 _S = int(Pipe.S)

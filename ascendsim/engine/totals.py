@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ascendsim.engine.base import Ints, Keep, Kind, ScheduleInput, Timeline, Totals, Wait
-from ascendsim.engine.jit import compiled, compiled_in_place, inlined
 from ascendsim.engine.table import EMIT_WIDTH, FOREVER, PIPES, Emit, table_column, template_starts
+from ascendsim.jit import compiled, compiled_in_place, inlined
 from ascendsim.terms import Pipe
 
 BINS = 1024

@@ -12,7 +12,9 @@ from ascendsim.checks import check_program
 from ascendsim.engine import compiled, reference
 from ascendsim.engine.both import disagreements
 from ascendsim.execute import execute
+from ascendsim.isa.mmad_arithmetic import accumulate
 from ascendsim.machine import _gm_bytes
+from ascendsim.terms import MmadOrder
 from ascendsim.window import rows_to_keep
 
 
@@ -86,3 +88,20 @@ def test_executing(benchmark):
     assert execution.findings == ()
     assert np.all(gm[2].written)
     _rate(benchmark, made.rows)
+
+
+@pytest.mark.parametrize("shape", [(128, 128, 128), (128, 64, 256), (16, 16, 16)], ids=str)
+@pytest.mark.parametrize(
+    ("order", "kind"),
+    [(MmadOrder.STEP, np.float32), (MmadOrder.FRACTAL, np.float32), (MmadOrder.STEP, np.int32)],
+    ids=["float, a step", "float, a fractal", "integer"],
+)
+def test_mmad(benchmark, order, kind, shape):
+    m, k, n = shape
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-99, 99, size).astype(kind) for size in ((m, k), (k, n)))
+    c = np.zeros((m, n), kind)
+    accumulate(a, b, c, order, 16)
+    assert np.array_equal(c, a.astype(np.int64) @ b.astype(np.int64))  # whole numbers: any order gives the same
+    benchmark.pedantic(accumulate, (a, b, c, order, 16), rounds=30, warmup_rounds=1)
+    benchmark.extra_info["gflop_per_s"] = round(2 * m * k * n / benchmark.stats.stats.min / 1e9, 1)

@@ -1,6 +1,7 @@
 """Compilation of the hot loops: numba, cached on disk.
 
-Whole numbers of 64 bits wrap around silently. Times are below LAST_CYCLE (loop.py), units on a link below 2**62.
+Whole numbers of 64 bits wrap around silently. Times are below LAST_CYCLE (engine/loop.py), units on a link below 2**62.
+Floating-point arithmetic is IEEE's: nothing is reordered or contracted.
 """
 
 import hashlib
@@ -18,13 +19,17 @@ _njit = cast("Any", numba.njit)
 """Its stubs leave some options out, of them `_nrt`, which has no documentation either: without it the engine is right
 but several times slower."""
 _FAST = {"boundscheck": False, "error_model": "numpy"}
-_SOURCES = (*sorted(Path(__file__).parent.glob("*.py")), Path(__file__).parent.parent / "terms.py")
+_PACKAGE = Path(__file__).parent
+_SOURCES = (
+    *sorted((_PACKAGE / "engine").glob("*.py")),
+    *(_PACKAGE / name for name in ("isa/mmad_arithmetic.py", "jit.py", "terms.py")),
+)
 VERSION = hashlib.sha256(b"".join(path.read_bytes() for path in _SOURCES)).hexdigest()[:12]
 """Of all that compiled code is made from. The cache looks at the file of a function only, not at what that imports."""
 
 
 def compiled(function: F) -> F:
-    """Compile a function of integers and arrays when it is first called, or take it from the cache on disk."""
+    """Compile a function of numbers and arrays when it is first called, or take it from the cache on disk."""
     return _cached(function, **_FAST)
 
 
