@@ -42,6 +42,10 @@ _FIXED_DTYPES: Final = {
     "dropMask": "uint8",
 }
 
+_QUERY_SIDE: Final = frozenset({"query", "dy", "attentionIn", "dq"})
+_KEY_SIDE: Final = frozenset({"key", "value", "dk", "dv"})
+_WITH_D: Final = frozenset({"query", "key", "dq", "dk"})
+
 _SPEC_FIELDS: Final = {
     "pseShift": "pse",
     "dpse": "pse",
@@ -282,17 +286,12 @@ class FagParams:
         if name in _SPEC_FIELDS:
             field = _SPEC_FIELDS[name]
             return self.resolve(getattr(self, field), field)
-        match name:
-            case "query" | "dq":
-                return self._laid_out(self.q_len, self.T1, self.N1, self.D)
-            case "key" | "dk":
-                return self._laid_out(self.kv_len, self.T2, self.N2, self.D)
-            case "value" | "dv":
-                return self._laid_out(self.kv_len, self.T2, self.N2, self.v_dim)
-            case "dy" | "attentionIn":
-                return self._laid_out(self.q_len, self.T1, self.N1, self.v_dim)
-            case "softmaxMax" | "softmaxSum":
-                return (self.T1, self.N1, LANES) if self.is_tnd else (self.batch, self.N1, self.q_len, LANES)
+        if name in {"softmaxMax", "softmaxSum"}:
+            return (self.T1, self.N1, LANES) if self.is_tnd else (self.batch, self.N1, self.q_len, LANES)
+        if name in _QUERY_SIDE:
+            return self._laid_out(self.q_len, self.T1, self.N1, self.D if name in _WITH_D else self.v_dim)
+        if name in _KEY_SIDE:
+            return self._laid_out(self.kv_len, self.T2, self.N2, self.D if name in _WITH_D else self.v_dim)
         values = self._array(name)
         return (len(values),) if values else None
 
