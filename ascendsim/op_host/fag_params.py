@@ -7,6 +7,7 @@ Source: ops-transformer docs, aclnnFlashAttentionScoreGrad and V2 pages.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
@@ -30,6 +31,7 @@ TENSORS: Final = (
     *("softmaxMax", "softmaxSum", "softmaxIn", "attentionIn"),
     *("prefix", "qStartIdx", "kvStartIdx", "actualSeqQLen", "actualSeqKvLen"),
     *("dq", "dk", "dv", "dpse"),
+    *("queryRope", "keyRope", "dqRope", "dkRope"),
 )
 """Names of the operator's tensors in the interface's spelling; the arrays among them are 1-D int64 tensors."""
 
@@ -52,6 +54,10 @@ _SPEC_FIELDS: Final = {
     "dropMask": "drop_mask",
     "attenMask": "atten_mask",
     "paddingMask": "padding_mask",
+    "queryRope": "query_rope",
+    "keyRope": "key_rope",
+    "dqRope": "query_rope",
+    "dkRope": "key_rope",
 }
 
 _NOT_GIVEN: Final = frozenset({"", "none", "NONE"})
@@ -66,16 +72,41 @@ class TensorGiven:
         shape: its axes [elements].
         dtype: any name, such as "fp16", "bool" or "int8".
         is_null: the pointer is null.
+        data_format: how it lies in GM, such as "NZ".
     """
 
     name: str
     shape: Shape | None = None
     dtype: str | None = None
     is_null: bool = False
+    data_format: str = "ND"
 
     def __post_init__(self) -> None:
         if self.name not in TENSORS:
             raise InputError(f"tensor {self.name!r}: no such tensor; FlashAttentionScoreGrad has {', '.join(TENSORS)}")
+
+
+TensorsGiven = tuple[TensorGiven, ...] | Mapping[str, TensorGiven | Shape | None]
+"""Tensors given otherwise; in a mapping None is a null pointer and a tuple a shape."""
+
+
+def _entries(tensors: TensorsGiven) -> tuple[TensorGiven, ...]:
+    """Return the tensors one by one.
+
+    Raises:
+        InputError: an entry stands under the name of another tensor.
+    """
+    if not isinstance(tensors, Mapping):
+        return tuple(tensors)
+    for name, how in tensors.items():
+        if isinstance(how, TensorGiven) and how.name != name:
+            raise InputError(f"tensors[{name!r}] is a TensorGiven of {how.name!r}; use one name")
+    return tuple(
+        how
+        if isinstance(how, TensorGiven)
+        else TensorGiven(name, None if how is None else tuple(how), is_null=how is None)
+        for name, how in tensors.items()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +131,10 @@ class FagParams:
         inner_precise: no tiling reads it.
         q_start_idx, kv_start_idx: arrays of the V2 interface.
         head_num: the attribute headNum; None is N1.
-        tensors: tensors given otherwise than the parameters imply.
+        tensors: tensors given otherwise than the parameters imply; a mapping of names to null pointers (None), shapes
+            or `TensorGiven`s is taken, too.
+        query_rope, key_rope: shapes of the rotary parts; None for absent.
+        softmax_in_layout: "same_as_input" for softmax statistics that the operator has to transpose, TND only.
 
     Raises:
         InputError: an unknown dtype, layout or shape name, or a negative axis.
@@ -134,9 +168,13 @@ class FagParams:
     kv_start_idx: tuple[int, ...] = ()
     padding_mask: ShapeSpec = None
     head_num: int | None = None
-    tensors: tuple[TensorGiven, ...] = ()
+    tensors: TensorsGiven = ()
+    query_rope: ShapeSpec = None
+    key_rope: ShapeSpec = None
+    softmax_in_layout: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "tensors", _entries(self.tensors))
         if self.dtype not in DTYPES:
             raise InputError(f'dtype = {self.dtype!r}: must be "fp16", "bf16" or "fp32"')
         if self.layout not in get_args(Layout):
@@ -149,7 +187,7 @@ class FagParams:
                 raise InputError(f"{name} = {value}: must not be negative")
         if min((*self.q_lens, *self.kv_lens), default=0) < 0:
             raise InputError("q_lens, kv_lens: a length must not be negative")
-        for name in ("atten_mask", "pse", "drop_mask", "padding_mask"):
+        for name in ("atten_mask", "pse", "drop_mask", "padding_mask", "query_rope", "key_rope"):
             self.resolve(getattr(self, name), name)
 
     @property
@@ -218,7 +256,7 @@ class FagParams:
 
     def given(self, name: str) -> TensorGiven | None:
         """Return how the tensor differs from what the parameters imply, None for not at all; the last entry counts."""
-        return next((t for t in reversed(self.tensors) if t.name == name), None)
+        return next((t for t in reversed(_entries(self.tensors)) if t.name == name), None)
 
     def shape_of(self, name: str) -> Shape | None:
         """Return the axes of a tensor of `TENSORS` [elements], None when it is not given."""
