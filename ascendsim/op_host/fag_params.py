@@ -84,6 +84,8 @@ class TensorGiven:
     def __post_init__(self) -> None:
         if self.name not in TENSORS:
             raise InputError(f"tensor {self.name!r}: no such tensor; FlashAttentionScoreGrad has {', '.join(TENSORS)}")
+        if self.shape is not None and min(self.shape, default=0) < 0:
+            raise InputError(f"tensor {self.name} has shape {self.shape}: an axis must not be negative")
 
 
 TensorsGiven = tuple[TensorGiven, ...] | Mapping[str, TensorGiven | Shape | None]
