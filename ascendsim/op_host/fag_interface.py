@@ -12,10 +12,20 @@ from typing import Final
 
 from ascendsim.errors import Finding, InputError
 from ascendsim.op_host import fag_rules as rules
-from ascendsim.op_host.fag_graph import Graph, keeps_value
+from ascendsim.op_host.fag_graph import Graph, graph_of, keeps_value
 from ascendsim.op_host.fag_params import FagParams
 from ascendsim.op_host.fag_rules import Reason
-from ascendsim.op_host.fag_tensors import ARRAYS, MAIN, ROPE, Arguments, Axes, TensorArgument, arguments_of
+from ascendsim.op_host.fag_tensors import (
+    ARRAYS,
+    GRADIENT_OF,
+    MAIN,
+    ROPE,
+    Arguments,
+    Axes,
+    TensorArgument,
+    arguments_of,
+    axes_of,
+)
 from ascendsim.op_host.fag_versions import FUNCTION, SEED, Version, function_of, has_rope, is_unpadding
 
 NULLPTR: Final = 161001
@@ -63,8 +73,13 @@ def new_call(params: FagParams, version: Version) -> Call:
     """
     if version is SEED:
         _only_old(params)
-    arguments = {name: _typed(argument, params, version) for name, argument in arguments_of(params).items()}
-    return Call(params, version, arguments, FUNCTION if version is SEED else function_of(params))
+    function = FUNCTION if version is SEED else function_of(params)
+    return Call(params, version, new_arguments(params, version), function)
+
+
+def new_arguments(params: FagParams, version: Version) -> Arguments:
+    """Return the tensors of a call, of types that the version takes where nothing is said of them."""
+    return {name: _typed(argument, params, version) for name, argument in arguments_of(params).items()}
 
 
 def _only_old(params: FagParams) -> None:
@@ -248,10 +263,55 @@ def graph_reasons(call: Call, axes: Axes, graph: Graph) -> Iterator[Reason]:
         yield Reason(finding, NULLPTR)
 
 
+def own_reasons(call: Call, first: tuple[Reason, ...]) -> tuple[Reason, ...]:
+    """Return what the interface finds wrong behind its null checks, without what lies below it.
+
+    Head sizes are those of the tensors that can be read; what cannot is taken as the parameters imply it.
+
+    Args:
+        call: which has something to do.
+        first: what was found before.
+    """
+    found = (*head_reasons(call), *rank_reasons(call))
+    readable = mended(call, (*first, *found))
+    axes = axes_of(readable.params.layout, readable.params.heads_given, readable.arguments)
+    graph = graph_of(readable.params, axes)
+    return (
+        *found,
+        *size_reasons(readable, axes),
+        *rope_reasons(call, axes, graph),
+        *type_reasons(call),
+        *graph_reasons(call, axes, graph),
+    )
+
+
+def mended(call: Call, reasons: tuple[Reason, ...]) -> Call:
+    """Return the call with what these reasons are about as its parameters imply it, so that the rest can be looked at.
+
+    Without any it is the call itself.
+    """
+    codes = {reason.finding.operand: reason.code for reason in reasons if reason.status is not None}
+    if not codes:
+        return call
+    params = call.params
+    sizes = {"query", "key", "value"} & {name for name, code in codes.items() if code == rules.SHAPE.code}
+    if "headNum" in codes or "query" in sizes:
+        params = replace(params, head_num=params.N1 or 1)
+    if "value" in sizes:
+        params = replace(params, Dv=None)
+    implied = new_arguments(replace(params, tensors=()), call.version)
+    arguments = dict(call.arguments)
+    for name in (*codes, *(MAIN if sizes else ())):
+        if name in arguments:
+            by_type = codes.get(name) == rules.DTYPE.code
+            arguments[name] = replace(arguments[name], dtype=implied[name].dtype) if by_type else implied[name]
+    return replace(call, params=params, arguments=arguments)
+
+
 def output_reasons(call: Call) -> Iterator[Reason]:
     """Gradients whose tensors have another shape."""
-    for tensor in call.given("dq", "dk", "dv"):
-        wanted = call.arguments[{"dq": "query", "dk": "key", "dv": "value"}[tensor.name]]
+    for tensor in call.given(*GRADIENT_OF):
+        wanted = call.arguments[GRADIENT_OF[tensor.name]]
         if not wanted.is_null and tensor.shape != wanted.shape:
             finding = rules.OUTPUT.finding(
                 call.where(tensor.name), operand=tensor.name, got=tensor.text, wanted=wanted.text

@@ -15,6 +15,8 @@ ARRAYS: Final = ("prefix", "qStartIdx", "kvStartIdx", "actualSeqQLen", "actualSe
 MAIN: Final = ("query", "key", "value", "dy", "attentionIn", "dq", "dk", "dv")
 """Tensors with the axes of the layout."""
 
+GRADIENT_OF: Final = {"dq": "query", "dk": "key", "dv": "value"}
+
 ROPE: Final = ("queryRope", "keyRope", "dqRope", "dkRope")
 
 _ACL_NAMES: Final = {
