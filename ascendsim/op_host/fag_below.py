@@ -19,7 +19,7 @@ from ascendsim.op_host.fag_params import TENSORS, FagDtype, FagParams, TensorGiv
 from ascendsim.op_host.fag_platform import FAG_ARCHS, fag_platform
 from ascendsim.op_host.fag_result import FagTiling
 from ascendsim.op_host.fag_rules import Reason
-from ascendsim.op_host.fag_tensors import GRADIENT_OF, MAIN, ROPE, Axes, TensorArgument
+from ascendsim.op_host.fag_tensors import GRADIENT_OF, MAIN, Axes, TensorArgument
 from ascendsim.op_host.fag_tiling import fag_tiling
 from ascendsim.op_host.fag_tiling_s1s2_bn2 import check_deterministic
 from ascendsim.op_host.fag_versions import CURRENT
@@ -89,7 +89,11 @@ def handed(call: Call, axes: Axes) -> FagParams:
     """Return the call as its tensors are, in the tiling's words: axes from the shapes, scalars as absent."""
     params, arguments = call.params, call.arguments
     valued = {"actualSeqQLen": params.q_lens, "actualSeqKvLen": params.kv_lens}
-    left_out = {*ROPE, *(name for name, values in valued.items() if not (values and arguments[name].is_given))}
+    left_out = {
+        "dqRope",
+        "dkRope",
+        *(name for name, values in valued.items() if not (values and arguments[name].is_given)),
+    }
     if not params.is_tnd:
         params = replace(params, B=axes.B, S1=axes.S1, S2=axes.S2)
     return replace(
@@ -137,7 +141,7 @@ def _through_graph(params: FagParams, graph: Graph) -> FagParams:
         layout=graph.layout,
         D=graph.D,
         Dv=graph.Dv,
-        tensors=tuple(t for name in TENSORS if name not in MAIN and (t := params.given(name)) is not None),
+        tensors=tuple(t for t in _entries_of(params) if t.name not in MAIN),
     )
     if not params.is_tnd:
         return implied
@@ -164,12 +168,16 @@ def _refused_further(params: FagParams, device: Device) -> list[str]:
     """Return what the templates refuse that are asked whatever the call is, not only the first that does.
 
     The first is S1s2Bn2 for deterministic calls, which checks before it looks whether the call is one; unless it takes
-    the call, SameAB and S1s2Bn2gs1s2 check, too, before any other.
+    the call, SameAB and S1s2Bn2gs1s2 check, too, before any other. Where no template is asked because heads or batches
+    do not agree, they are taken as if they did.
     """
-    if any(entry_reasons(params)):
+    heads = replace(params, head_num=params.N1)
+    implied = replace(heads, tensors=tuple(t for t in _entries_of(params) if t.name not in MAIN))
+    sound = next((tried for tried in (params, heads, implied) if not any(entry_reasons(tried))), None)
+    if sound is None:
         return []
     try:
-        call = FagCall(params, read_shape(params), fag_platform(device))
+        call = FagCall(sound, read_shape(sound), fag_platform(device))
     except RefusedError:
         return []
     found = list(narrow_reasons(call))

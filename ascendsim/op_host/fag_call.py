@@ -159,6 +159,12 @@ class FagCall:
         return self.params.shape_of("dropMask") or None
 
     @property
+    def rope_sizes(self) -> tuple[int, int] | None:
+        """Head sizes of queryRope and keyRope; None without them."""
+        query, key = (self.params.shape_of(name) for name in ("queryRope", "keyRope"))
+        return (query[-1], key[-1]) if query and key else None
+
+    @property
     def keep_prob(self) -> float:
         """The operator's keepProb, a float32."""
         return as_float32(self.params.keep_prob)

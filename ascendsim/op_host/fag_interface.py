@@ -291,28 +291,38 @@ def mended(call: Call, reasons: tuple[Reason, ...]) -> Call:
     Without any it is the call itself.
     """
     codes = {reason.finding.operand: reason.code for reason in reasons if reason.status is not None}
-    if not codes:
-        return call
     params = call.params
-    sizes = {"query", "key", "value"} & {name for name, code in codes.items() if code == rules.SHAPE.code}
-    if "headNum" in codes or "query" in sizes:
+    if "headNum" in codes or rules.NO_D.code == codes.get("query"):
         params = replace(params, head_num=params.N1 or 1)
-    if "value" in sizes:
-        params = replace(params, Dv=None)
     implied = new_arguments(replace(params, tensors=()), call.version)
     arguments = dict(call.arguments)
-    for name in (*codes, *(MAIN if sizes else ())):
+    for name, code in codes.items():
         if name in arguments:
-            by_type = codes.get(name) == rules.DTYPE.code
+            by_type = code == rules.DTYPE.code
             arguments[name] = replace(arguments[name], dtype=implied[name].dtype) if by_type else implied[name]
-    return replace(call, params=params, arguments=arguments)
+    sound = replace(call, params=params, arguments=arguments)
+    return _of_one_size(sound) if {"key", "value"} & codes.keys() else sound
 
 
-def output_reasons(call: Call) -> Iterator[Reason]:
-    """Gradients whose tensors have another shape."""
+def _of_one_size(call: Call) -> Call:
+    """Return the call with a key of query's head size, and no value, dy or attentionIn of a larger one."""
+    axes = axes_of(call.params.layout, call.params.heads_given, call.arguments)
+    is_split = call.params.layout not in ("BSH", "SBH")
+    key, rows = (axes.D, axes.D) if is_split else (axes.N2 * axes.D, axes.N1 * axes.D)
+    arguments = dict(call.arguments)
+    for name, most in (("key", key), ("value", key), ("dy", rows), ("attentionIn", rows)):
+        shape = arguments[name].shape
+        if shape and (name == "key" or shape[-1] > most):
+            arguments[name] = replace(arguments[name], shape=(*shape[:-1], most))
+    return replace(call, arguments=arguments)
+
+
+def output_reasons(call: Call, told: tuple[Reason, ...]) -> Iterator[Reason]:
+    """Gradients whose tensors have another shape than query, key or value, unless something is told of either."""
+    operands = {reason.finding.operand for reason in told}
     for tensor in call.given(*GRADIENT_OF):
         wanted = call.arguments[GRADIENT_OF[tensor.name]]
-        if not wanted.is_null and tensor.shape != wanted.shape:
+        if tensor.shape != wanted.shape and not {tensor.name, wanted.name} & operands:
             finding = rules.OUTPUT.finding(
                 call.where(tensor.name), operand=tensor.name, got=tensor.text, wanted=wanted.text
             )

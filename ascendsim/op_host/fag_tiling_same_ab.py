@@ -60,10 +60,12 @@ def check_deterministic(call: FagCall) -> None:
     """Leave the call to the next template if it need not be deterministic, or is float.
 
     Raises:
-        NotCapableError: it is.
+        NotCapableError: it is, or has rotary parts.
     """
     if not call.params.deterministic:
         raise NotCapableError("for deterministic calls")
+    if call.rope_sizes is not None:
+        raise NotCapableError("takes no rotary parts")
     if call.is_fp32:
         raise NotCapableError("takes fp16 and bf16 only")
 
@@ -293,6 +295,7 @@ def _key(call: FagCall, tiles: FagTiles) -> KeyFields:
         s2_template=is_custom,
         d_template=_d_template(shape.d) if is_custom else 0,
         deterministic=int(call.params.deterministic and not fits),
+        rope=int(call.rope_sizes is not None),
     )
 
 
@@ -324,7 +327,7 @@ def _workspace(call: FagCall, tiles: FagTiles) -> tuple[WorkspaceTerms, Accumula
     aiv = call.platform.aiv_cores
     cv_s1, cv_s2 = _tile(tiles)
     terms.add("sync area", _SYNC_BYTES, "64 KiB")
-    offsets = add_sums(terms, _sums(call, tiles))
+    offsets = add_sums(terms, _sums(call, tiles), _rope_sums(call, is_nz=tiles.is_gradient_nz))
     if expands_mask(call):
         terms.add_stepped("dropout mask", call.shape.scores, "B * N1 * S1 * S2 bytes")
     terms.add_aligned("row term", call.shape.q_rows * 8 * FLOAT_BYTES, "B * N1 * S1 rows * 8 * 4 B")
@@ -338,13 +341,24 @@ def _workspace(call: FagCall, tiles: FagTiles) -> tuple[WorkspaceTerms, Accumula
     return terms, offsets
 
 
-def add_sums(terms: WorkspaceTerms, sums: tuple[int, int, int]) -> Accumulators:
-    """Add the float sums of dQ, dK and dV and return where they start."""
-    dq, dk, dv = (
-        terms.add_stepped(f"{name} sums", elements * FLOAT_BYTES, f"elements of {name} * 4 B")
-        for name, elements in zip(("dQ", "dK", "dV"), sums, strict=True)
-    )
-    return Accumulators(dq, dk, dv)
+def _rope_sums(call: FagCall, *, is_nz: bool) -> tuple[int, int]:
+    """Return the elements of the sums of dqRope and dkRope, 0 without rotary parts."""
+    if call.rope_sizes is None:
+        return 0, 0
+    q, k = (align_up(size, CUBE) if is_nz else size for size in call.rope_sizes)
+    return call.shape.q_rows * q, call.shape.kv_rows * k
+
+
+def add_sums(terms: WorkspaceTerms, sums: tuple[int, int, int], rope: tuple[int, int] = (0, 0)) -> Accumulators:
+    """Add the float sums of dQ, dK and dV, rotary ones behind those of their tensor; return where they start."""
+    names = ("dQ", "dqRope", "dK", "dkRope", "dV")
+    elements = (sums[0], rope[0], sums[1], rope[1], sums[2])
+    starts = {
+        name: terms.add_stepped(f"{name} sums", count * FLOAT_BYTES, f"elements of {name} * 4 B")
+        for name, count in zip(names, elements, strict=True)
+        if count or name not in ("dqRope", "dkRope")
+    }
+    return Accumulators(starts["dQ"], starts["dK"], starts["dV"])
 
 
 def _add_private_sums(terms: WorkspaceTerms, call: FagCall, cv_s1: int, cv_s2: int) -> None:

@@ -24,7 +24,7 @@ from ascendsim.op_host.fag_result import FagTiles, FagTiling
 from ascendsim.op_host.fag_rules import Reason
 from ascendsim.op_host.fag_tensors import MAIN, TensorArgument, axes_of
 from ascendsim.op_host.fag_tiling import fag_tiling
-from ascendsim.op_host.fag_versions import VERSIONS, Interface, limits_broken
+from ascendsim.op_host.fag_versions import VERSIONS, Interface, has_rope, limits_broken
 from ascendsim.op_host.fag_workspace import WorkspaceTerm
 
 __all__ = [
@@ -188,7 +188,7 @@ def _checked(blank: WorkspaceReport, call: Call, first: tuple[Reason, ...], devi
         tiling, refused = tiling_of(sound, axes, graph, device)
         lower += tiling_reasons(call, refused)
     limits = limits_broken(sound.params, axes, call.version, call.function)
-    told = (*upper, *lower, *fag_interface.output_reasons(sound), *limits)
+    told = (*upper, *lower, *fag_interface.output_reasons(call, upper), *limits)
     reasons = tuple(sorted(told, key=lambda reason: reason.status is None))
     status = next((reason.status for reason in reasons if reason.status is not None), 0)
     if status or tiling is None:
@@ -199,7 +199,17 @@ def _checked(blank: WorkspaceReport, call: Call, first: tuple[Reason, ...], devi
         graph_tensors=graph.tensors,
         tiling=tiling,
         reasons=reasons,
+        notes=(*blank.notes, *_notes_of_rope(call, tiling)),
     )
+
+
+def _notes_of_rope(call: Call, tiling: FagTiling) -> Iterator[str]:
+    """What is not known of a call with rotary parts."""
+    if has_rope(call.params) and not tiling.template.startswith("SameAB"):
+        yield (
+            f"queryRope and keyRope are given: what template {tiling.template} adds to its workspace for them is not "
+            "published, and is not counted"
+        )
 
 
 def _notes(call: Call, device: Device) -> Iterator[str]:
