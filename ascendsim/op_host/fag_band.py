@@ -79,7 +79,7 @@ def narrow_band(call: FagCall) -> Band:
 
 def has_prefix(call: FagCall) -> bool:
     """Whether prefix holds one number for each batch."""
-    return call.params.shape_of("prefix") == (call.shape.b,)
+    return call.params.shape_of("prefix") == (call.shape.b,) and len(call.params.prefix) == call.shape.b
 
 
 def band_batch(call: FagCall) -> int:

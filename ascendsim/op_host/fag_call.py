@@ -215,7 +215,7 @@ def read_shape(params: FagParams) -> FagShape:
 
 def _read_tnd(params: FagParams, query: dict[str, int], key: dict[str, int], value: dict[str, int]) -> FagShape:
     q_count, kv_count = (_count(params, name) for name in ("actualSeqQLen", "actualSeqKvLen"))
-    if not q_count or not kv_count:
+    if not q_count or not kv_count or not params.q_lens or not params.kv_lens:
         raise RefusedError("layout TND needs q_lens and kv_lens, the lengths of each batch")
     if q_count != kv_count or len(params.q_lens) != len(params.kv_lens):
         raise RefusedError(

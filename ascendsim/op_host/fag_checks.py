@@ -180,18 +180,19 @@ def mask_reasons(call: FagCall, *, own_dtype_too: bool) -> Iterator[str]:
     if dtype not in _MASK_DTYPES and not (own_dtype_too and dtype == call.params.dtype_of("query")):
         yield f"attenMask is {dtype}: must be bool or uint8, 1 = not computed"
     if not has_mask_form(call, mask):
-        b, n1 = call.shape.b, call.shape.n1
-        yield (
-            f"attenMask has shape {mask}: must have two axes, or four of which the first two are (1, 1), ({b}, 1) or "
-            f"({b}, {n1})"
-        )
+        leading = ", ".join(map(str, sorted(_leading_axes(call))))
+        yield f"attenMask has shape {mask}: must have two axes, or four of which the first two are one of {leading}"
 
 
 def has_mask_form(call: FagCall, mask: Shape) -> bool:
     """Whether the mask has two axes, or four that start with one, or all, batches and heads."""
     if len(mask) == 2:
         return True
-    return len(mask) == 4 and mask[:2] in {(1, 1), (call.shape.b, 1), (call.shape.b, call.shape.n1)}
+    return len(mask) == 4 and mask[:2] in _leading_axes(call)
+
+
+def _leading_axes(call: FagCall) -> set[Shape]:
+    return {(1, 1), (call.shape.b, 1), (call.shape.b, call.shape.n1)}
 
 
 def mask_size_reasons(call: FagCall) -> Iterator[str]:
@@ -220,7 +221,7 @@ def raw_token_reasons(call: FagCall) -> Iterator[str]:
     for s1, s2 in _checked_lengths(call):
         most_pre, most_after = (s2, s1) if mode == 0 else (s1, s2)
         if -pre > most_pre or -after > most_after or pre + after < 0:
-            yield _token_reason(pre, after, s1, s2)
+            yield _token_reason(pre, after, s1, s2) + _wrapped_remark(call, (pre, after))
             return
 
 
@@ -254,6 +255,11 @@ def _token_reason(pre: int, after: int, s1: int, s2: int) -> str:
         f"pre_tokens = {pre}, next_tokens = {after}: no score of {s1} x {s2} lies in this band; choose tokens whose "
         "sum is not negative and that reach the scores"
     )
+
+
+def _wrapped_remark(call: FagCall, read: tuple[int, int]) -> str:
+    given = (call.params.pre_tokens, call.params.next_tokens)
+    return "" if given == read else f"; the host reads only the low 32 bits of {given[0]} and {given[1]}"
 
 
 def prefix_reasons(call: FagCall) -> Iterator[str]:
@@ -310,7 +316,8 @@ def _is_outer_pse(call: FagCall, pse: Shape, tokens: tuple[int, int]) -> bool:
 def _outer_pse_reason(call: FagCall, pse: Shape) -> Iterator[str]:
     shape = call.shape
     b, n1, s1, s2 = shape.b, shape.n1, shape.s1, shape.s2
-    alibi = f"[1 or {b}, {n1}, {_ALIBI_ROWS}, {s2}] with a causal band (pre_tokens >= {s1}, next_tokens = 0)"
+    batches = "1" if b == 1 else f"1 or {b}"
+    alibi = f"[{batches}, {n1}, {_ALIBI_ROWS}, {s2}] with a causal band (pre_tokens >= {s1}, next_tokens = 0)"
     if shape.is_tnd:
         yield f"pseShift has shape {pse}: must be ({shape.t2 * n1},), ({shape.scores},), or {alibi}"
     else:

@@ -219,13 +219,13 @@ class FagParams:
 
     @property
     def T1(self) -> int:  # noqa: N802
-        """Query rows of all batches."""
-        return sum(self.q_lens) if self.is_tnd else self.batch * self.q_len
+        """Query rows of all batches: the sum of q_lens where they are given."""
+        return sum(self.q_lens) if self.q_lens else self.batch * self.q_len
 
     @property
     def T2(self) -> int:  # noqa: N802
-        """Key rows of all batches."""
-        return sum(self.kv_lens) if self.is_tnd else self.batch * self.kv_len
+        """Key rows of all batches: the sum of kv_lens where they are given."""
+        return sum(self.kv_lens) if self.kv_lens else self.batch * self.kv_len
 
     @property
     def is_tnd(self) -> bool:

@@ -35,8 +35,8 @@ def pre_pass(call: FagCall, cores: int, sums: tuple[int, int, int], *, expands_m
     """
     mask = align_up(call.shape.scores, DATABLOCK_BYTES)
     per_core = align_up(ceil_div(mask, cores), DATABLOCK_BYTES)
-    used = ceil_div(mask, per_core)
-    dq, dk, dv = (ceil_div(elements, used) for elements in sums)
+    used = ceil_div(mask, per_core) if per_core else 0
+    dq, dk, dv = (ceil_div(elements, used) if used else 0 for elements in sums)
     return PrePass(
         cores=used,
         dq_elements=dq,

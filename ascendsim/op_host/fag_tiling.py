@@ -12,7 +12,6 @@ from math import prod
 from typing import Final
 
 from ascendsim.device import Device
-from ascendsim.errors import InputError
 from ascendsim.op_host import (
     fag_tiling_b,
     fag_tiling_basic,
@@ -76,6 +75,8 @@ def _tile_bn2(call: FagCall, override: TileOverride) -> FagTiling:
 
 def _ask_basic(call: FagCall) -> None:
     refuse(keep_prob_reasons(call))
+    if call.shape.is_tnd:
+        refuse(shape_reasons(call))
     fag_tiling_basic.check_capable(call)
 
 
@@ -130,12 +131,11 @@ def fag_tiling(
     Args:
         params: the call.
         device: the part.
-        priority: ask only the template of this priority; None asks all.
+        priority: ask only the template of this priority, and fail when it leaves the call; None asks all.
         override: tile sizes to prescribe to the template that takes the call.
 
     Raises:
-        InputError: a device of another architecture, a priority that no template has, or a prescribed tile that the
-            template has not.
+        InputError: a device of another architecture, or a prescribed tile that the template has not.
 
     Source: ops-transformer op_host, flash_attention_score_grad tiling.
     """
@@ -143,7 +143,7 @@ def fag_tiling(
     asked = [t for t in TEMPLATES if priority in {None, t.priority}]
     if not asked:
         known = ", ".join(str(t.priority) for t in TEMPLATES)
-        raise InputError(f"priority = {priority}: no template has it; known: {known}")
+        return FagTiling(status="failed", reasons=(f"no template has priority {priority}; known: {known}",))
     try:
         refuse(entry_reasons(params))
         if _has_empty_output(params):

@@ -93,10 +93,7 @@ def _is_excluded_tnd(call: FagCall) -> bool:
         and params.shape_of("dropMask") is None
     ):
         return False
-    sums = ((sum(shape.q_lens[: i + 1]), sum(shape.kv_lens[: i + 1])) for i in range(len(shape.q_lens)))
-    if any(q != kv for q, kv in sums):
-        return False
-    return all(0 < length <= _TND_LONGEST for length in shape.q_lens[1:])
+    return shape.q_lens == shape.kv_lens and all(0 < length <= _TND_LONGEST for length in shape.q_lens[1:])
 
 
 # --- the score tile ---
@@ -215,9 +212,11 @@ def tile_call(call: FagCall, override: TileOverride) -> FagTiling:
 
     Raises:
         InputError: a prescribed tile this template has not.
-        RefusedError: the matmul library finds no base block.
+        RefusedError: no score to compute, or no base block.
     """
     override.only("SameAB", "cv_s1", "cv_s2", "vec_s1", "vec_s2")
+    if call.shape.scores == 0:
+        raise RefusedError("no batch has both queries and keys: there is no score to compute")
     band = wide_band(call, prefix_is_causal=True)
     tiles = _tiles(call, band, override)
     key = _key(call, tiles)
