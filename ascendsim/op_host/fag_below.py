@@ -36,6 +36,8 @@ _SPELLED: Final = {
 }  # fmt: skip
 """Arguments in the interface's spelling, by the word with which the tiling starts a refusal."""
 
+_BEFORE_WANTED: Final = (": ", "; ", " needs ", " is for ")
+
 _MASK_WORDS: Final = frozenset(
     {"keep_prob", "pre_tokens", "dropMask", "attenMask", "pseShift", "prefix", "softmaxMax", "softmaxSum", "batch"}
 )
@@ -192,11 +194,12 @@ def _refused_further(params: FagParams, device: Device) -> list[str]:
 def tiling_reasons(call: Call, refused: tuple[str, ...]) -> Iterator[Reason]:
     """Return what the tiling refuses, as reasons.
 
-    A refusal starts with the argument that it is about, and says behind a colon what would be right.
+    A refusal starts with the argument that it is about, and says behind one of a few marks what would be right.
     """
     for text in refused:
         word = text.split()[0].rstrip(",:")
-        got, _, wanted = text.partition(": ")
+        mark = next((mark for mark in _BEFORE_WANTED if mark in text), _BEFORE_WANTED[0])
+        got, _, wanted = text.partition(mark)
         spelled = _SPELLED.get(word, word if word in TENSORS or word in _PARAM_WORDS else "query")
         finding = _tiled_rule(word, text).finding(
             call.where(spelled), operand=spelled, got=got, wanted=wanted, fill={"what": text}

@@ -249,11 +249,11 @@ def type_reasons(call: Call) -> Iterator[Reason]:
         place, fill = call.where(tensor.name), {"version": version.name}
         if tensor.dtype not in taken:
             wanted = ", ".join(sorted(taken))
-            yield _invalid(rules.DTYPE.finding(place, operand=tensor.name, got=tensor.dtype, wanted=wanted, fill=fill))
+            finding = rules.DTYPE.finding(place, operand=tensor.name, got=tensor.dtype, wanted=wanted, fill=fill)
+            yield _invalid(replace(finding, source=version.codes_source))
         if tensor.data_format != "ND":
-            yield _invalid(
-                rules.FORMAT.finding(place, operand=tensor.name, got=tensor.data_format, wanted="ND", fill=fill)
-            )
+            finding = rules.FORMAT.finding(place, operand=tensor.name, got=tensor.data_format, wanted="ND", fill=fill)
+            yield _invalid(replace(finding, source=version.codes_source))
 
 
 def graph_reasons(call: Call, axes: Axes, graph: Graph) -> Iterator[Reason]:
@@ -299,9 +299,15 @@ def mended(call: Call, reasons: tuple[Reason, ...]) -> Call:
     for name, code in codes.items():
         if name in arguments:
             by_type = code == rules.DTYPE.code
-            arguments[name] = replace(arguments[name], dtype=implied[name].dtype) if by_type else implied[name]
+            arguments[name] = _of_taken_type(arguments[name], implied[name], call.version) if by_type else implied[name]
     sound = replace(call, params=params, arguments=arguments)
     return _of_one_size(sound) if {"key", "value"} & codes.keys() else sound
+
+
+def _of_taken_type(argument: TensorArgument, implied: TensorArgument, version: Version) -> TensorArgument:
+    """Return a tensor with the type that the parameters imply, or another that the page takes."""
+    taken = sorted(version.types.get(argument.name, ())) or [implied.dtype]
+    return replace(argument, dtype=implied.dtype if implied.dtype in taken else taken[0])
 
 
 def _of_one_size(call: Call) -> Call:

@@ -5,11 +5,11 @@ in the pages' constraints, which tie them to no return code.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from ascendsim.op_host.fag_params import FagParams
-from ascendsim.op_host.fag_rules import MASK, RATIO, SHAPE, Reason
+from ascendsim.op_host.fag_rules import DTYPE, MASK, RATIO, SHAPE, Reason
 from ascendsim.op_host.fag_tensors import MAIN, Axes
 
 Interface = Literal["seed", "current"]
@@ -29,7 +29,7 @@ class Version:
 
     Attributes:
         name: "seed" or "current".
-        source: which page.
+        codes_source, limits_source: where its return codes and its limits stand.
         required: tensors whose null pointer it answers with 161001, in its order.
         types: element types it takes, by tensor; a tensor that is missing may have any.
         fallback_types: types of tensors of which the call says nothing, where it does not take those of the parameters.
@@ -37,7 +37,8 @@ class Version:
     """
 
     name: Interface
-    source: str
+    codes_source: str
+    limits_source: str
     required: tuple[str, ...]
     types: Mapping[str, frozenset[str]]
     fallback_types: Mapping[str, str]
@@ -46,7 +47,8 @@ class Version:
 
 SEED: Final = Version(
     name="seed",
-    source="seed page aclnnFlashAttentionScoreGrad",
+    codes_source="seed page aclnnFlashAttentionScoreGrad, return values",
+    limits_source="seed page aclnnFlashAttentionScoreGrad, constraints",
     required=("query", "key", "value", "dy", "dq", "dk", "dv"),
     types={
         **dict.fromkeys((*MAIN, "dpse"), _FLOATS),
@@ -59,7 +61,8 @@ SEED: Final = Version(
 
 CURRENT: Final = Version(
     name="current",
-    source="ops-transformer docs, aclnnFlashAttentionScoreGrad and sister pages",
+    codes_source=DTYPE.source,
+    limits_source=SHAPE.source,
     required=("query", "key", "value", "dy", "attentionIn", "dq", "dk", "dv"),
     types={
         **dict.fromkeys((*MAIN, "pseShift"), _FLOATS),
@@ -158,7 +161,7 @@ def limits_broken(params: FagParams, axes: Axes, version: Version, function: str
             finding = SHAPE.finding(
                 f"{function}: constraints", operand=name, got=value, wanted=limit, fill={"version": version.name}
             )
-            yield Reason(finding, None)
+            yield Reason(replace(finding, source=version.limits_source), None)
     if axes.N2 == 0 or axes.N1 % axes.N2:
         yield Reason(RATIO.finding(f"{function}: constraints", operand="N", got=axes.N1, wanted=axes.N2), None)
     yield from _prefixes_outside(params, axes, function)
