@@ -53,7 +53,8 @@ LAYERS = {
         "terms",
     },
     "catalogue": {
-        *("checks", "context", "errors", "isa", "machine", "op_kernel", "plan", "record", "tmpsize", "tpipe"),
+        *("checks", "context", "errors", "isa", "machine", "op_host", "op_kernel", "plan", "record", "tmpsize"),
+        "tpipe",
     },
     "show_rules": {"catalogue", "errors"},
     "window": {"engine", "errors", "program"},
