@@ -19,7 +19,7 @@ from ascendsim.isa.instruction import Body, MicroKind, Reason, Row, TensorRef
 from ascendsim.isa.lanes import active_lanes, ends_partial, lanes_of, repeats_of
 from ascendsim.isa.move import burst_geometry
 from ascendsim.program import Template
-from ascendsim.terms import DATABLOCK_BYTES, DATABLOCKS_PER_REPEAT, Buffer, MaskMode, ceil_div
+from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, DATABLOCKS_PER_REPEAT, Buffer, MaskMode, ceil_div
 
 Fields = dict[str, int]
 _LARGE_PERIOD = 16
@@ -295,6 +295,29 @@ def _barrier(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: di
     return {"kind": Kind.BARRIER, "occupancy": cycles.value}
 
 
+def _mmad(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
+    """Steps of 16 x 16 x k_elements; no published figure of a partial one, which counts whole: errs slow."""
+    del tensors, order
+    assert row.src0 is not None
+    cost = device.cube.get(row.op.family, {}).get(row.src0.dtype.name)
+    if cost is None:
+        raise DeviceError(f"device {device.name} has no cost for {row.op.api} with {row.src0.dtype} (table cube.Mmad)")
+    m, n, k = (max(0, row.param(name)) for name in ("m", "n", "k"))
+    steps = ceil_div(m, CUBE_SIDE) * ceil_div(n, CUBE_SIDE) * ceil_div(k, cost.k_elements)
+    return {"kind": Kind.EXEC, "startup": cost.startup, "occupancy": cost.per_fractal * steps}
+
+
+def _local(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
+    """A move between on-chip memories: its own bytes at the path's rate, behind another one without the start-up."""
+    del tensors, order
+    cost = device.local.get(row.op.family)
+    if cost is None:
+        raise DeviceError(f"device {device.name} has no cost for {row.op.api} (table local.{row.op.family})")
+    count, length, _, _ = burst_geometry(row)
+    cycles = cost.fixed_cycles + math.ceil(count * length / cost.bytes_per_cycle)
+    return {"kind": Kind.EXEC, "startup": cost.startup, "occupancy": max(1, cycles)}
+
+
 def _cross_set(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
     del tensors, order
     cycles = device.scalar.set_flag_cycles.value
@@ -319,5 +342,7 @@ _SHAPES: dict[str, Callable[[Row, tuple[TensorRef, ...], Device, dict[str, int]]
     "wait_flag": _wait_flag,
     "barrier": _barrier,
     "cross_set": _cross_set,
+    "mmad": _mmad,
+    "local": _local,
     "cross_wait": _cross_wait,
 }

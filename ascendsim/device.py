@@ -236,6 +236,31 @@ class VectorFunctionCost(_Model):
     status: Status
 
 
+class CubeCost(_Model):
+    """Cycles of Mmad for one type of factors: startup + per_fractal for each step of 16 x 16 x k_elements.
+
+    Attributes:
+        startup: of an Mmad that finds the pipe idle.
+        k_elements: depth of a step.
+    """
+
+    startup: int = Field(ge=0)
+    per_fractal: int = Field(ge=1)
+    k_elements: int = Field(ge=1)
+    source: str = Field(min_length=1)
+    status: Status
+
+
+class LocalCost(_Model):
+    """Cycles of a move between on-chip memories: startup if the pipe is idle, then fixed_cycles + bytes / rate."""
+
+    startup: int = Field(ge=0)
+    fixed_cycles: int = Field(ge=0)
+    bytes_per_cycle: float = Field(gt=0)
+    source: str = Field(min_length=1)
+    status: Status
+
+
 class Line(_Model):
     """cycles = fixed_cycles + bytes / bytes_per_cycle."""
 
@@ -293,6 +318,10 @@ class Device(_Model):
     vector: dict[str, dict[str, VectorCost]]
     vector_function: VectorFunctionCost | None = None
     """None where there are none."""
+    cube: dict[str, dict[str, CubeCost]]
+    """By instruction and type of the factors."""
+    local: dict[str, LocalCost]
+    """Moves between on-chip memories, by path."""
     transfer: dict[str, TransferCost]
     link: dict[str, Link]
     l2: L2
@@ -519,7 +548,10 @@ def _architecture(name: str) -> dict[str, Any]:
     lender = _read_toml(borrowed["of"])
     said = {"source": f"nothing published for {name}; the figure of {borrowed['of']}", "status": "assumed"}
     vector = {k: v for k, v in lender["vector"].items() if k not in borrowed["without"]}
-    return _merge(_said_by({"scalar": lender["scalar"], "vector": vector}, said), own)
+    cube = {name: lender[name] for name in ("scalar", "cube", "local")}
+    lent = _said_by({"vector": vector, **cube}, said)
+    lent["transfer"] = _said_by({k: v for k, v in lender["transfer"].items() if k not in own["transfer"]}, said)
+    return _merge(lent, own)
 
 
 def _said_by(tree: dict[str, Any], said: dict[str, str]) -> dict[str, Any]:

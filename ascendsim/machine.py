@@ -540,7 +540,7 @@ def _cross_modes(program: Program) -> tuple[CrossMode, ...]:
 
 def schedule_input(program: Program, device: Device, l2_mode: str) -> ScheduleInput:
     """Return what an engine sees of a program on a device."""
-    depth = {pipe: device.scalar.depth(pipe) for pipe in Pipe if pipe not in (Pipe.S, Pipe.ALL)}
+    depth: dict[Pipe, int] = {p: device.scalar.depth(p) for p in Pipe if p not in (Pipe.S, Pipe.ALL)}
     l2 = L2Info(l2_mode, device.memory.l2_bytes.value, device.l2.line_bytes.value, device.l2.segment_bytes.value)
     return ScheduleInput(
         templates=tuple(template_schedule(t, device) for t in program.templates),

@@ -28,8 +28,8 @@ GM_BASE_BYTES = 0x1200_0000_0000
 GM_ALIGN_BYTES = 512
 """GM tensors start on this boundary, as the runtime's allocator gives them (asc-devkit, GM alignment page)."""
 
-MOST_AXES = 3
-"""Axes of a grid of lanes: repeats, datablocks, elements."""
+MOST_AXES = 4
+"""Axes of a grid of lanes: those of a matrix in fractals."""
 
 
 FRAMEWORK_TMP = "framework_tmp"

@@ -24,12 +24,14 @@ from ascendsim.builder import ProgramBuilder, RecordedTile, RecorderState, SlotT
 from ascendsim.device import Device
 from ascendsim.dtypes import DType, pack
 from ascendsim.errors import AscendSimError, Finding, KernelError, Rejected, Rule, UnknownNameError
+from ascendsim.isa.atomic import AtomicInstructions
 from ascendsim.isa.compare import MASK_IGNORED, CompareInstructions
 from ascendsim.isa.compound import CompoundInstructions
 from ascendsim.isa.convert import ConvertInstructions
 from ascendsim.isa.declared import declared_by
 from ascendsim.isa.dequant import DequantInstructions
 from ascendsim.isa.extreme import ExtremeInstructions
+from ascendsim.isa.fixpipe import FixpipeInstructions
 from ascendsim.isa.forms import Form
 from ascendsim.isa.gather import GatherInstructions
 from ascendsim.isa.gather_mask import GatherMaskInstructions
@@ -44,8 +46,10 @@ from ascendsim.isa.instruction import (
     Row,
     TensorRef,
 )
+from ascendsim.isa.load import LoadInstructions
 from ascendsim.isa.logic import LogicInstructions
 from ascendsim.isa.micro import VectorFunctions
+from ascendsim.isa.mmad import MmadInstructions
 from ascendsim.isa.move import MoveInstructions
 from ascendsim.isa.names import ascendc_name, called_here, nearest
 from ascendsim.isa.reduce import ReduceInstructions
@@ -119,6 +123,10 @@ class AiCore(
     GatherInstructions,
     GatherMaskInstructions,
     SquareTransposeInstructions,
+    AtomicInstructions,
+    LoadInstructions,
+    MmadInstructions,
+    FixpipeInstructions,
 ):
     """One core's handle, the `asc` that a kernel takes first. It stands where `AscendC::` stands in C++."""
 

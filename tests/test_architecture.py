@@ -29,7 +29,19 @@ LAYERS = {
     "looker": {"dtypes", "isa", "memory", "terms"},
     "context": {"dtypes", "errors", "isa", "memory", "program", "terms"},
     "pipes": {"context", "cross", "errors", "isa", "program", "terms"},
-    "execute": {"context", "cross", "device", "dtypes", "errors", "isa", "memory", "pipes", "program", "progress", "terms"},
+    "execute": {
+        "context",
+        "cross",
+        "device",
+        "dtypes",
+        "errors",
+        "isa",
+        "memory",
+        "pipes",
+        "program",
+        "progress",
+        "terms",
+    },
     "sample": {
         *(
             "context",

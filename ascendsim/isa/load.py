@@ -212,6 +212,12 @@ def _touch_transpose(row: Row) -> tuple[tuple[str, int, int], ...]:
     return (("dst", *_spread(0, (gap + 1) * FRACTAL_BYTES, repeat, reach)), ("src0", *read))
 
 
+def _geometry_transpose(row: Row) -> tuple[int, int, int, int]:
+    assert row.dst is not None
+    square = square_fractals(row.dst.dtype.bytes) * FRACTAL_BYTES
+    return max(0, row.param("repeat_times")), square, row.param("src_stride") * square, square
+
+
 def _run_moves(ctx: Context, row: Row, moves: Moves) -> Step | None:
     """Move elements, and zeros where there is no source."""
     assert row.dst is not None
@@ -273,6 +279,12 @@ def _touch_3d(row: Row) -> tuple[tuple[str, int, int], ...]:
         written = align_up(row.param("m_extension"), side) * align_up(row.param("k_extension"), side)
     read = prod(row.param(name) for name in ("l1_h", "l1_w", "channel_size"))
     return (("dst", 0, written * width), ("src0", 0, read * width))
+
+
+def _geometry_3d(row: Row) -> tuple[int, int, int, int]:
+    """The window filled up, as one burst."""
+    written = dict((role, end) for role, _, end in _touch_3d(row))["dst"]
+    return 1, written, written, written
 
 
 def _run_3d(ctx: Context, row: Row) -> Step | None:
@@ -397,6 +409,7 @@ def _op_transpose(name: str, doc: str, mnemonic: str, family: str) -> Instructio
             rules.in_bounds,
         ),
         uses_mask=False,
+        geometry=_geometry_transpose,
     )
 
 
@@ -442,6 +455,7 @@ def _op_3d(name: str, doc: str, mnemonic: str, family: str) -> Instruction:
             rules.in_bounds,
         ),
         uses_mask=False,
+        geometry=_geometry_3d,
     )
 
 
@@ -472,9 +486,7 @@ class LoadDataCall(Call):
 
     reports = (PATH,)
 
-    def __call__(
-        self, dst: LocalTensor, src: Tensor, load_params: LoadData2DParams | LoadData3DParamsV2
-    ) -> None:
+    def __call__(self, dst: LocalTensor, src: Tensor, load_params: LoadData2DParams | LoadData3DParamsV2) -> None:
         """Record the call."""
         asc = self.asc
         if isinstance(load_params, LoadData3DParamsV2):

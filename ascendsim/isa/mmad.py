@@ -148,11 +148,13 @@ def _run(ctx: Context, row: Row) -> Step | None:
     start = _start(ctx, row, at)
     write = ctx.writer(row.dst, at)
     kind = row.dst.dtype
+    assert row.src0 is not None
+    depth = c0_elements(row.src0.dtype.bytes)
 
     def step() -> None:
         a, b, c = read_a(), read_b(), start()
         if ctx.computes:
-            accumulate(_as_factor(a), _as_factor(b), c, ctx.mmad_order)
+            accumulate(_as_factor(a), _as_factor(b), c, ctx.mmad_order, depth)
         write(c.reshape(-1).astype(kind.numpy, copy=False))
 
     return step

@@ -11,10 +11,13 @@ from ascendsim.device import Device
 from ascendsim.dtypes import BFLOAT16, DTYPES, FLOAT, HALF, INT16, INT32, UINT16, UINT32, DType, pack
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa import rules
+from ascendsim.isa.atomic import adder, is_adding
 from ascendsim.isa.compare import counter_ignored
+from ascendsim.isa.cube_rules import aligned_to_memory
 from ascendsim.isa.forms import FILL, UNARY, Call, Form, Mask, Strides, declare, meet, set_mask
 from ascendsim.isa.instruction import (
     Array,
+    Check,
     Context,
     Register,
     Row,
@@ -26,6 +29,7 @@ from ascendsim.isa.instruction import (
     need_tensor,
 )
 from ascendsim.isa.lanes import active_lanes, byte_range, element_offsets, lane_grid, operand_at
+from ascendsim.isa.nd2nz import ND2NZ, Nd2NzParams
 from ascendsim.isa.overlap import OVERLAP, no_partial_overlap, ranges_meet, start_of
 from ascendsim.isa.params import need_params
 from ascendsim.memory import GlobalTensor, Lanes, LocalTensor, Tensor
@@ -387,6 +391,21 @@ def _run_bursts(ctx: Context, row: Row) -> Step:
     return move(ctx, row, dst, src, lambda: np.repeat(np.arange(max(0, count)), max(0, length)))
 
 
+def _run_adding(ctx: Context, row: Row) -> Step:
+    """Add elements of bursts to those of GM."""
+    assert row.dst is not None
+    assert row.src0 is not None
+    count, length, src_pitch, dst_pitch = burst_geometry(row)
+    width = row.dst.dtype.bytes
+    elements = max(0, length) // width
+
+    def lanes(pitch: int) -> Lanes:
+        return Lanes.grid(0, (max(0, count), elements), (pitch // width, 1))
+
+    read, add = ctx.reader(row.src0, lanes(src_pitch)), adder(ctx, row.dst, lanes(dst_pitch))
+    return lambda: add(read())
+
+
 def _run_pad_in(ctx: Context, row: Row) -> Step:
     """Payload, then padding."""
     assert row.dst is not None
@@ -430,18 +449,21 @@ def _pad(ctx: Context, row: Row, rest: Array) -> list[Step]:
 
 
 class DataCopyCall(Call):
-    """dst, src; then count in elements, or DataCopyParams. GM to UB, UB to GM, or UB to UB."""
+    """dst, src; then count in elements, DataCopyParams, or for GM to L1 Nd2NzParams."""
 
     reports = (rules.DTYPE_SAME, rules.ALIGN_COUNT, PATH)
 
-    def __call__(self, dst: Tensor, src: Tensor, count_or_params: int | DataCopyParams) -> None:
+    def __call__(self, dst: Tensor, src: Tensor, count_or_params: int | DataCopyParams | Nd2NzParams) -> None:
         """Record the call."""
         asc, api = self.asc, "DataCopy"
         need_tensor(asc, api, "dst", dst)
         need_tensor(asc, api, "src", src)
         places = asc.buffer_of(src), asc.buffer_of(dst)
+        if isinstance(count_or_params, Nd2NzParams) and places == (Buffer.GM, Buffer.L1):
+            asc.emit(ND2NZ, dst=dst, src0=src, params=self.fields(count_or_params, Nd2NzParams))
+            return
         op = DATA_COPY_OPS.get(places)
-        if op is None:
+        if op is None or isinstance(count_or_params, Nd2NzParams):
             got = f"{places[0].name} to {places[1].name}"
             asc.report(PATH, operand="src0", got=got, wanted="a side on chip", api=api)
             return
@@ -464,6 +486,8 @@ class DataCopyCall(Call):
                     api=api,
                     past=given % DATABLOCK_BYTES,
                 )
+        if isinstance(dst, GlobalTensor) and is_adding(asc, api, dst.dtype):
+            op = ATOMIC_OPS[op.name]
         asc.emit(op, dst=dst, src0=src, params=(p.block_count, p.block_len, p.src_gap, p.dst_gap))
 
 
@@ -501,7 +525,10 @@ class DataCopyPadCall(Call):
             pad = (int(q.is_pad), q.left_padding, q.right_padding, pack(value, dst.dtype))
             asc.emit(PAD_OPS["in"], dst=dst, src0=src, params=(*p, *pad))
         else:
-            asc.emit(PAD_OPS["out"], dst=dst, src0=src, params=p)
+            op = PAD_OPS["out"]
+            asc.emit(
+                ATOMIC_OPS[op.name] if is_adding(asc, "DataCopyPad", dst.dtype) else op, dst=dst, src0=src, params=p
+            )
 
 
 @finds(rules.RANGE_COPY, rules.COPY_ZERO, rules.RANGE_PAD)
@@ -581,10 +608,13 @@ def _bursts_apart(row: Row, tensors: tuple[TensorRef, ...], device: Device, wher
 
 
 _LOADS_AND_STORES = (_documented_role,)
+_BETWEEN = (aligned_to_memory,)
 _INSIDE_UB = (rules.on_devices_with("data_copy_ub_to_ub"), _bursts_apart)
 
 
-def _copy_op(name: str, doc: str, mnemonic: str, pipe: Pipe, cost: str, family: str) -> Any:
+def _copy_op(
+    name: str, doc: str, mnemonic: str, pipe: Pipe, cost: str, family: str, *more: Check, adds: bool = False
+) -> Any:
     return declare(
         name,
         doc,
@@ -594,10 +624,10 @@ def _copy_op(name: str, doc: str, mnemonic: str, pipe: Pipe, cost: str, family: 
         params=COPY,
         cost=cost,
         family=family,
-        execute=_run_bursts,
+        execute=_run_adding if adds else _run_bursts,
         touch=_touch_bursts,
         checks=(
-            *(_INSIDE_UB if pipe is Pipe.V else _LOADS_AND_STORES),
+            *(more or _LOADS_AND_STORES),
             rules.dtypes(DTYPES, "dst", "src0"),
             rules.aligned("dst", "src0"),
             rules.gm_element_aligned,
@@ -605,10 +635,13 @@ def _copy_op(name: str, doc: str, mnemonic: str, pipe: Pipe, cost: str, family: 
             rules.in_bounds,
         ),
         uses_mask=False,
+        reads_dst=adds,
     )
 
 
-def _pad_op(name: str, doc: str, mnemonic: str, pipe: Pipe, params: tuple[str, ...], family: str) -> Any:
+def _pad_op(
+    name: str, doc: str, mnemonic: str, pipe: Pipe, params: tuple[str, ...], family: str, *, adds: bool = False
+) -> Any:
     return declare(
         name,
         doc,
@@ -618,7 +651,7 @@ def _pad_op(name: str, doc: str, mnemonic: str, pipe: Pipe, params: tuple[str, .
         params=params,
         cost="transfer",
         family=family,
-        execute=_run_pad_in if params == PAD_IN else _run_bursts,
+        execute=_run_pad_in if params == PAD_IN else _run_adding if adds else _run_bursts,
         touch=_touch_bursts,
         checks=(
             rules.on_devices_with("data_copy_pad"),
@@ -628,6 +661,7 @@ def _pad_op(name: str, doc: str, mnemonic: str, pipe: Pipe, params: tuple[str, .
             rules.in_bounds,
         ),
         uses_mask=False,
+        reads_dst=adds,
     )
 
 
@@ -655,6 +689,54 @@ DATA_COPY_OPS = {
         Pipe.V,
         "burst",
         "DataCopyUB",
+        *_INSIDE_UB,
+    ),
+    (Buffer.GM, Buffer.L1): _copy_op(
+        "data_copy_gm_to_l1",
+        "Bursts of whole datablocks from GM to L1. Source: asc-devkit docs, DataCopy pages.",
+        "copy_gm_to_cbuf",
+        Pipe.MTE2,
+        "transfer",
+        "gm_to_l1",
+        *_BETWEEN,
+    ),
+    (Buffer.L1, Buffer.GM): _copy_op(
+        "data_copy_l1_to_gm",
+        "Bursts of whole datablocks from L1 to GM. Source: asc-devkit docs, data paths page.",
+        "copy_cbuf_to_gm",
+        Pipe.MTE3,
+        "transfer",
+        "ub_to_gm",
+        rules.on_devices_with("data_copy_l1_to_gm"),
+        *_BETWEEN,
+    ),
+    (Buffer.L1, Buffer.BT): _copy_op(
+        "data_copy_l1_to_bt",
+        "Biases from L1 to the bias table. Source: asc-devkit docs, DataCopy L1 to BiasTable page.",
+        "copy_cbuf_to_bt",
+        Pipe.MTE1,
+        "local",
+        "l1_to_bt",
+        *_BETWEEN,
+    ),
+    (Buffer.L1, Buffer.FB): _copy_op(
+        "data_copy_l1_to_fb",
+        "Scales from L1 to the fixpipe buffer. Source: asc-devkit docs, DataCopy L1 to Fixpipe buffer page.",
+        "copy_cbuf_to_fbuf",
+        Pipe.FIX,
+        "local",
+        "l1_to_fb",
+        *_BETWEEN,
+    ),
+    (Buffer.UB, Buffer.L1): _copy_op(
+        "data_copy_ub_to_l1",
+        "Bursts of whole datablocks from UB to L1 of a combined core. Source: asc-devkit docs, data paths page.",
+        "copy_ubuf_to_cbuf",
+        Pipe.MTE3,
+        "local",
+        "ub_to_l1",
+        rules.on_devices_with("data_copy_ub_to_l1"),
+        *_BETWEEN,
     ),
 }
 
@@ -676,6 +758,40 @@ PAD_OPS = {
         "ub_to_gm",
     ),
 }
+
+
+ATOMIC_OPS = {
+    "data_copy_ub_to_gm": _copy_op(
+        "data_copy_ub_to_gm_atomic_add",
+        "As data_copy_ub_to_gm, added to what GM holds. Source: asc-devkit docs, DataCopy and SetAtomicAdd pages.",
+        "copy_ubuf_to_gm",
+        Pipe.MTE3,
+        "transfer",
+        "ub_to_gm",
+        adds=True,
+    ),
+    "data_copy_l1_to_gm": _copy_op(
+        "data_copy_l1_to_gm_atomic_add",
+        "As data_copy_l1_to_gm, added to what GM holds. Source: asc-devkit docs, SetAtomicAdd page.",
+        "copy_cbuf_to_gm",
+        Pipe.MTE3,
+        "transfer",
+        "ub_to_gm",
+        rules.on_devices_with("data_copy_l1_to_gm"),
+        *_BETWEEN,
+        adds=True,
+    ),
+    "data_copy_pad_ub_to_gm": _pad_op(
+        "data_copy_pad_ub_to_gm_atomic_add",
+        "As data_copy_pad_ub_to_gm, added to what GM holds. Source: asc-devkit docs, SetAtomicAdd page.",
+        "copy_ubuf_to_gm_align",
+        Pipe.MTE3,
+        PAD_OUT,
+        "ub_to_gm",
+        adds=True,
+    ),
+}
+"""By the name of the plain store."""
 
 
 class MoveInstructions:

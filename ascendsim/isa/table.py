@@ -1,16 +1,21 @@
 """The complete table: importing this module imports every family, in a fixed order, so that opcodes are the same."""
 
 from ascendsim.isa import (
+    atomic,
     compare,
     compound,
     convert,
     dequant,
     extreme,
+    fixpipe,
     gather,
     gather_mask,
+    load,
     logic,
     micro,
+    mmad,
     move,
+    nd2nz,
     reduce,
     scalar,
     select,
@@ -26,6 +31,7 @@ from ascendsim.isa.instruction import BY_OPCODE, TABLE
 FAMILIES = (
     *(scalar, sync, vector, compound, logic, reduce, convert, dequant, move, transpose, micro),
     *(extreme, tensor_reduce, tensor_extreme, compare, select, gather, gather_mask, transpose_square),
+    *(atomic, nd2nz, load, mmad, fixpipe),
 )
 
 __all__ = ["BY_OPCODE", "FAMILIES", "TABLE"]

@@ -420,7 +420,11 @@ def test_use_before_init_buffer(use):
 @pytest.mark.parametrize(
     ("position", "depth", "text"),
     [
-        (VECCALC, 1, "queue q: position VECCALC has no queue here; use VECIN, VECOUT, A1, B1, C1, A2, B2, C2, CO1 or a TBuf"),
+        (
+            VECCALC,
+            1,
+            "queue q: position VECCALC has no queue here; use VECIN, VECOUT, A1, B1, C1, A2, B2, C2, CO1 or a TBuf",
+        ),
         (VECIN, 0, "queue q: depth 0; in-place queues (depth 0) are not simulated, use 1"),
     ],
 )
