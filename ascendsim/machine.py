@@ -76,7 +76,8 @@ DOUBLE_SET = Rule(
 )
 BLOCKS = Rule(
     "W-CAP-BLOCKS",
-    "block_dim {got} is more than the {wanted} {cores} of the device: it runs as several rounds, which is not simulated",
+    "block_dim {got} is more than the {wanted} {cores} of the device: it runs as several rounds, "
+    "which is not simulated",
     "set block_dim to at most that many",
     "asc-devkit docs, precision guide",
     condition="The block_dim is larger than the number of AIVs of the part.",

@@ -1,9 +1,9 @@
 """Tensors with real addresses, and the bytes behind them.
 
-A `LocalTensor` is a typed window into a memory of the core, a `GlobalTensor` one into GM; both are plain values that a kernel indexes as
-AscendC does (`tensor[offset]`, in elements). `Bytes` is memory during execution: content, plus which bytes were ever
-written. A fresh byte is 0xFF and unwritten ("poison"), so that reading it is seen. `Lanes` says which elements or bytes
-of a window an instruction touches.
+A `LocalTensor` is a typed window into a memory of the core, a `GlobalTensor` one into GM; both are plain values that a
+kernel indexes as AscendC does (`tensor[offset]`, in elements). `Bytes` is memory during execution: content, plus which
+bytes were ever written. A fresh byte is 0xFF and unwritten ("poison"), so that reading it is seen. `Lanes` says which
+elements or bytes of a window an instruction touches.
 """
 
 from collections.abc import Iterator

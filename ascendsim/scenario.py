@@ -190,7 +190,7 @@ class Scenario(_Model):
     operator: str | None = None
     kernel: str | None = None
     kernel_type: Literal["AIV_ONLY", "AIC_ONLY", "MIX_AIC_1_1", "MIX_AIC_1_2", "AICORE"] | None = None
-    """Which cores run a kernel of the user's own; None for vector cores, or the combined ones of a part that has them."""
+    """Which cores run a kernel of the user's own; None for vector cores, or the combined ones of the part."""
     block_dim: int | None = Field(default=None, ge=1)
     tiling: dict[str, Any] = Field(default_factory=dict)
     queues: dict[str, QueueSpec] = Field(default_factory=dict)

@@ -17,8 +17,8 @@ DTYPE_ATOMIC = Rule(
     "{api}: arch {arch} does not add {got} in GM; it adds {wanted}",
     "cast first, or add on chip",
     "asc-devkit docs, SetAtomicAdd page",
-    condition="SetAtomicAdd is given an element type that the product does not add in GM, or another one than the store "
-    "that follows.",
+    condition="SetAtomicAdd is given an element type that the product does not add in GM, or another one than "
+    "the store that follows.",
 )
 DTYPE_OTHER = DTYPE_ATOMIC.saying(
     "{api} {operand}: SetAtomicAdd was set for {wanted}, the store writes {got}",

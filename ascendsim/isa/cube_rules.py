@@ -87,7 +87,7 @@ def off_boundary(
 
 
 def fields_in(row: Row, where: str, ranges: Mapping[str, tuple[int, int]], rule: Rule) -> list[Finding]:
-    """Return a finding of a rule for each field of a row outside its range; the rule says {api} {what} {got} {wanted}."""
+    """Return a finding of a rule for each field outside its range; the rule says {api} {what} {got} {wanted}."""
     return [
         rule.finding(where, got=row.param(what), wanted=f"{low}..{high}", fill={"api": row.op.api, "what": what})
         for what, (low, high) in ranges.items()

@@ -53,8 +53,8 @@ FIX_PARAM = Rule(
     "Fixpipe: {what} {got}; it takes {wanted}",
     "see the parameters of the Fixpipe page",
     "asc-devkit docs, Fixpipe page; api_check of DataCopy",
-    condition="A field of Fixpipe does not fit its range: n_size a multiple of 16 for NZ (of 8 with channel split), m_size at "
-    "most 8192 as ND and 65535 as NZ, src_stride at least m_size rounded up to 16, dst_stride not 0.",
+    condition="A field of Fixpipe does not fit its range: n_size a multiple of 16 for NZ (of 8 with channel split), "
+    "m_size at most 8192 as ND and 65535 as NZ, src_stride at least m_size rounded up to 16, dst_stride not 0.",
 )
 FIX_COLUMNS = FIX_PARAM.saying(
     "Fixpipe: {what} {got} as ND; the page asks for {wanted}, the library's own check takes any",
@@ -113,7 +113,8 @@ class FixpipeParamsV220:
     Attributes:
         n_size: columns of the result.
         m_size: rows.
-        src_stride: from one column of fractals in L0C to the next, in rows of 16 elements; at least m_size filled to 16.
+        src_stride: from one column of fractals in L0C to the next, in rows of 16 elements; at least m_size
+            filled up to 16.
         dst_stride: as ND elements from row to row, as NZ datablocks from one column of fractals to the next.
         quant_pre: conversion.
         deq_scalar: scale of all columns for a conversion that takes one, as a number.
@@ -145,7 +146,7 @@ _PARAMS = (
 )  # fmt: skip
 
 
-# ---- where elements go ------------------------------------------------------------------------------------------------
+# ---- where elements go ---------------------------------------------------------------------------------------------
 
 
 def _is_nd(row: Row) -> bool:
@@ -198,7 +199,7 @@ def _touch(row: Row) -> tuple[tuple[str, int, int], ...]:
 
 
 def geometry(row: Row) -> tuple[int, int, int, int]:
-    """Rows of an ND destination as bursts, or whole columns of fractals; matrices count as if they followed each other."""
+    """Rows of an ND destination as bursts, or columns of fractals; matrices count as if they followed each other."""
     assert row.dst is not None
     n, m, width = row.param("n_size"), row.param("m_size"), row.dst.dtype.bytes
     if _is_nd(row):
@@ -208,7 +209,7 @@ def geometry(row: Row) -> tuple[int, int, int, int]:
     return ceil_div(max(0, n), columns), m * columns * width, m * columns * width, pitch
 
 
-# ---- arithmetic -------------------------------------------------------------------------------------------------------
+# ---- arithmetic ----------------------------------------------------------------------------------------------------
 
 
 def _run(ctx: Context, row: Row) -> Step | None:
@@ -257,7 +258,7 @@ def _scales(ctx: Context, row: Row, mode: QuantMode, moves: Moves) -> Callable[[
     return per_column
 
 
-# ---- rules ------------------------------------------------------------------------------------------------------------
+# ---- rules ---------------------------------------------------------------------------------------------------------
 
 
 @finds(FIX_PARAM, FIX_COLUMNS, rules.COPY_ZERO)

@@ -31,8 +31,8 @@ RANGE_LOAD = Rule(
     "{api}: {what} {got} is out of range {wanted}",
     "split the load",
     "asc-devkit docs, LoadData pages; api_check of LoadData",
-    condition="A field of LoadData does not fit its range: repeat_times 0..255, start_index and strides 0..65535, those of "
-    "the 3D form as its page lists them.",
+    condition="A field of LoadData does not fit its range: repeat_times 0..255, start_index and strides 0..65535, "
+    "those of the 3D form as its page lists them.",
 )
 LOAD_NOP = Rule(
     "E-LOAD-NOP",
@@ -47,8 +47,8 @@ LOAD_TRANS = Rule(
     "{api}: {got} cannot be transposed on the way to {operand}; {wanted}",
     "use load_data_with_transpose, or transpose before",
     "asc-devkit docs, LoadData 2D, LoadDataWithTranspose and LoadData 3D pages",
-    condition="LoadData 2D transposes elements that have no 16 bits, LoadDataWithTranspose loads L0A where it cannot, or the 3D "
-    "form transposes 8-bit elements to L0A or takes them to L0B on arch 2201.",
+    condition="LoadData 2D transposes elements that have no 16 bits, LoadDataWithTranspose loads L0A where it cannot, "
+    "or the 3D form transposes 8-bit elements to L0A or takes them to L0B on arch 2201.",
 )
 _WORDS = (HALF, BFLOAT16, FLOAT, INT8, UINT8, INT32, UINT32)
 
@@ -105,7 +105,7 @@ class LoadData3DParamsV2:
 
 _2D = ("start_index", "repeat_times", "src_stride", "sid", "dst_gap", "if_transpose", "addr_mode")
 _TRANSPOSE = ("start_index", "repeat_times", "src_stride", "dst_gap", "dst_frac_gap", "addr_mode")
-_3D = tuple(LoadData3DParamsV2.__dataclass_fields__) + ("is_nz",)
+_3D = (*LoadData3DParamsV2.__dataclass_fields__, "is_nz")
 _RANGES_2D = {"start_index": (0, 65535), "repeat_times": (0, 255), "src_stride": (0, 65535), "dst_gap": (0, 65535)}
 _RANGES_TRANSPOSE = _RANGES_2D | {"dst_frac_gap": (0, 65535)}
 _RANGES_3D = {
@@ -118,7 +118,7 @@ _RANGES_3D = {
 _NOTHING = ("l1_h", "l1_w", "channel_size", "k_extension", "m_extension", "filter_w", "filter_h")
 
 
-# ---- 2D -----------------------------------------------------------------------------------------------------------
+# ---- 2D --------------------------------------------------------------------------------------------------------
 
 
 def _spread(first: int, step: int, repeat: int, reach: int) -> tuple[int, int]:
@@ -192,7 +192,7 @@ def _transposes_words(row: Row, tensors: tuple[TensorRef, ...], device: Device, 
     return [LOAD_TRANS.finding(where, operand=place, got=row.dst.dtype, wanted=wanted, fill=fill)]
 
 
-# ---- with transpose -------------------------------------------------------------------------------------------------
+# ---- with transpose ----------------------------------------------------------------------------------------------
 
 
 def _moves_transpose(row: Row) -> Moves:
@@ -251,7 +251,7 @@ def _transposes_to(row: Row, tensors: tuple[TensorRef, ...], device: Device, whe
     return [LOAD_TRANS.finding(where, operand="L0A", got=row.dst.dtype, wanted=wanted, fill={"api": row.op.api})]
 
 
-# ---- 3D -------------------------------------------------------------------------------------------------------------
+# ---- 3D ----------------------------------------------------------------------------------------------------------
 
 
 def _feature_map(row: Row) -> FeatureMap:
@@ -283,7 +283,7 @@ def _touch_3d(row: Row) -> tuple[tuple[str, int, int], ...]:
 
 def _geometry_3d(row: Row) -> tuple[int, int, int, int]:
     """The window filled up, as one burst."""
-    written = dict((role, end) for role, _, end in _touch_3d(row))["dst"]
+    written = {role: end for role, _, end in _touch_3d(row)}["dst"]
     return 1, written, written, written
 
 
@@ -311,7 +311,7 @@ def _ranges_3d(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: 
     return found
 
 
-# ---- declarations and calls -------------------------------------------------------------------------------------------
+# ---- declarations and calls ----------------------------------------------------------------------------------------
 
 
 def _op_2d(name: str, doc: str, mnemonic: str, pipe: Pipe, cost: str, family: str, *more: Check) -> Instruction:

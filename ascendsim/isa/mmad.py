@@ -84,7 +84,7 @@ class MmadParams:
 _PARAMS = ("m", "n", "k", "unit_flag", "k_direction_align", "is_nz")
 
 
-# ---- where the operands lie -------------------------------------------------------------------------------------------
+# ---- where the operands lie ----------------------------------------------------------------------------------------
 
 
 def _k_filled(row: Row) -> int:
@@ -123,7 +123,7 @@ def _touch(row: Row) -> tuple[tuple[str, int, int], ...]:
     return tuple(found)
 
 
-# ---- arithmetic -------------------------------------------------------------------------------------------------------
+# ---- arithmetic ----------------------------------------------------------------------------------------------------
 
 
 def _matrix(ctx: Context, row: Row, role: str, layout: Layout, rows: int, columns: int) -> Callable[[], Array]:
@@ -179,7 +179,7 @@ def _start(ctx: Context, row: Row, at: Lanes) -> Callable[[], Array]:
     return lambda: np.array(read().reshape(m, n), wide)
 
 
-# ---- rules ------------------------------------------------------------------------------------------------------------
+# ---- rules ---------------------------------------------------------------------------------------------------------
 
 
 @finds(MMAD_DIM, MMAD_ZERO, MMAD_K, MMAD_FLAG)
@@ -290,9 +290,9 @@ class MmadInstructions:
             "mmad",
             """The product of [m, k] in L0A and [k, n] in L0B into L0C, from zero or from a bias in BT.
 
-            L0A holds ZZ fractals (NZ on arch 3510; one row as it is), L0B ZN, L0C fractals of 16 x 16. Products are exact
-            and added in float in the order of k with one rounding each, or fractal by fractal (`arithmetic.mmad_order`
-            of the device): nobody has published what the hardware does. Rows and columns behind m and n stay as they
+            L0A holds ZZ fractals (NZ on arch 3510; one row as it is), L0B ZN, L0C fractals of 16 x 16. Products are
+            exact and added in float in the order of k with one rounding each, or fractal by fractal
+            (`arithmetic.mmad_order` of the device): nobody has published what the hardware does. Rows and columns behind m and n stay as they
             are. Source: asc-devkit docs, Mmad page.
             """,
             onto=False,

@@ -19,8 +19,8 @@ RANGE_ND2NZ = Rule(
     "DataCopy ND2NZ: {what} {got} is out of range {wanted}",
     "split the copy",
     "asc-devkit docs, ND2NZ page; api_check of DataCopy",
-    condition="A field of the copy from ND to NZ does not fit its range: n_value 0..16384, d_value 0..65535, src_d_value "
-    "1..65535, strides of datablocks 1..16384.",
+    condition="A field of the copy from ND to NZ does not fit its range: n_value 0..16384, d_value 0..65535, "
+    "src_d_value 1..65535, strides of datablocks 1..16384.",
 )
 
 
@@ -28,7 +28,8 @@ RANGE_ND2NZ = Rule(
 class Nd2NzParams:
     """Matrices of DataCopy ND2NZ, fields in AscendC's order.
 
-    Strides of matrices and src_d_value (from row to row) count elements, dst_nz_c0_stride and dst_nz_n_stride datablocks.
+    Strides of matrices and src_d_value (from row to row) count elements, dst_nz_c0_stride and dst_nz_n_stride
+    datablocks.
     """
 
     nd_num: int
