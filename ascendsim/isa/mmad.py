@@ -292,7 +292,8 @@ class MmadInstructions:
 
             L0A holds ZZ fractals (NZ on arch 3510; one row as it is), L0B ZN, L0C fractals of 16 x 16. Products are
             exact and added in float in the order of k with one rounding each, or fractal by fractal
-            (`arithmetic.mmad_order` of the device): nobody has published what the hardware does. Rows and columns behind m and n stay as they
+            (`arithmetic.mmad_order` of the device): nobody has published what the hardware does. Rows and columns
+            behind m and n stay as they
             are. Source: asc-devkit docs, Mmad page.
             """,
             onto=False,
