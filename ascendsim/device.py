@@ -166,6 +166,10 @@ class Arithmetic(_Model):
 
     half_overflow: OverflowChoice
     mmad_order: MmadChoice
+    mmad_types: TypeList
+    """Written "half*half->float"."""
+    atomic_types: TypeList
+    """Types in which stores add to GM."""
     softmax_grad_half_round_mode: RoundChoice
 
 

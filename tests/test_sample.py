@@ -553,7 +553,7 @@ def test_a_footprint_is_exact(steps, seed):
     before = [m.content.copy() for m in (first, second)]
     for memory in (first, second):
         gm = memories(program, "")
-        machine = Machine(program, gm, memory, HalfOverflow.INF_NAN)
+        machine = Machine(program, gm, memory, program.places({}), HalfOverflow.INF_NAN)
         machine.enter(machine.frame(0, 0))
         for step in machine.prepare(0).work:
             step()

@@ -8,7 +8,7 @@ import numpy as np
 from ascendsim.dtypes import DType, dtype, saturate
 from ascendsim.errors import Rule
 from ascendsim.isa.forms import declare
-from ascendsim.isa.instruction import Array, Context, Operand, Recorder, run_nothing, touch_nothing
+from ascendsim.isa.instruction import Array, Context, Instruction, Operand, Recorder, run_nothing, touch_nothing
 from ascendsim.memory import Lanes
 from ascendsim.terms import Pipe
 
@@ -25,19 +25,27 @@ DTYPE_OTHER = DTYPE_ATOMIC.saying(
     "call set_atomic_add with the type that is stored",
 )
 
-_SET_ATOMIC = declare(
-    "set_atomic",
-    "Whether stores to GM add or replace. Source: asc-devkit docs, SetAtomicAdd and SetAtomicNone pages.",
-    api="",
-    mnemonic="set_atomic",
-    pipe=Pipe.S,
-    params=(),
-    cost="scalar",
-    family="mask",
-    execute=run_nothing,
-    touch=touch_nothing,
-    checks=(),
-    uses_mask=False,
+
+def _mode_op(name: str, api: str, doc: str) -> Instruction:
+    return declare(
+        name,
+        doc,
+        api=api,
+        mnemonic=name,
+        pipe=Pipe.S,
+        params=(),
+        cost="scalar",
+        family="mask",
+        execute=run_nothing,
+        touch=touch_nothing,
+        checks=(),
+        uses_mask=False,
+    )
+
+
+_ADD = _mode_op("set_atomic_add", "SetAtomicAdd", "Stores to GM add. Source: asc-devkit docs, SetAtomicAdd page.")
+_NONE = _mode_op(
+    "set_atomic_none", "SetAtomicNone", "Stores to GM replace. Source: asc-devkit docs, SetAtomicNone page."
 )
 
 
@@ -75,16 +83,16 @@ class AtomicInstructions:
         """Let stores to GM add, in this element type, until set_atomic_none (SetAtomicAdd<T>)."""
         asc = cast("Recorder", self)
         kind = dtype(element)
-        known = asc.device.types["SetAtomicAdd"].value
+        known = asc.device.arithmetic.atomic_types.value
         if kind.name not in known:
             arch = asc.device.npu_arch
             asc.report(DTYPE_ATOMIC, operand="T", got=kind, wanted=", ".join(known), api="SetAtomicAdd", arch=arch)
             return
         asc.atomic = kind
-        asc.emit(_SET_ATOMIC)
+        asc.emit(_ADD)
 
     def set_atomic_none(self) -> None:
         """Let stores to GM replace again (SetAtomicNone)."""
         asc = cast("Recorder", self)
         asc.atomic = None
-        asc.emit(_SET_ATOMIC)
+        asc.emit(_NONE)

@@ -211,7 +211,7 @@ def _types(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str)
     assert row.dst is not None
     assert row.src0 is not None
     assert row.src1 is not None
-    known = device.types["Mmad"].value
+    known = device.arithmetic.mmad_types.value
     got = f"{row.src0.dtype}*{row.src1.dtype}->{row.dst.dtype}"
     if got in known:
         return []
