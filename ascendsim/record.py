@@ -275,7 +275,8 @@ class AiCore(
     def t_que(self, position: TPosition, depth: int, name: str) -> TQue:
         """Declare a queue between two pipes.
 
-        VECIN: MTE2 to V. VECOUT: V to MTE3. A1, B1, C1: MTE2 to MTE1. A2, B2, C2: MTE1 to M. CO1: M to FIX.
+        VECIN: MTE2 to V. VECOUT: V to MTE3. A1, B1, C1: MTE2 to MTE1. A2, B2, C2: MTE1 to M. CO1: M to FIX, or to V
+        on a core without Fixpipe, where CO2 goes on to MTE3.
         """
         if position not in ROUTES:
             names = ", ".join(p.value for p in ROUTES)

@@ -178,6 +178,14 @@ class QuantMode(IntEnum):
         return self.name.startswith("V")
 
 
+class BlockMode(IntEnum):
+    """What DataCopy counts on the way from L0C to UB (asc-devkit docs, enhanced DataCopy page)."""
+
+    BLOCK_MODE_NORMAL = 0
+    BLOCK_MODE_MATRIX = 1
+    """Fractals of 16 x 16."""
+
+
 class CO2Layout(IntEnum):
     """How Fixpipe lays its result out."""
 

@@ -162,6 +162,7 @@ ROUTES = {
     TPosition.B2: (HardEvent.MTE1_M, HardEvent.M_MTE1),
     TPosition.C2: (HardEvent.MTE1_M, HardEvent.M_MTE1),
     TPosition.CO1: (HardEvent.M_FIX, HardEvent.FIX_M),
+    TPosition.CO2: (HardEvent.V_MTE3, HardEvent.MTE3_V),
 }
 """(forward, backward) flags of a queue on each position."""
 
@@ -300,6 +301,8 @@ class TQue(_Buffers):
 
     @property
     def _events(self) -> tuple[HardEvent, HardEvent]:
+        if self.position is TPosition.CO1 and not self.asc.device.has("fixpipe"):
+            return HardEvent.M_V, HardEvent.V_M  # results leave through the vector unit
         return ROUTES[self.position]
 
     def alloc_tensor(self, element: DType | str) -> LocalTensor:

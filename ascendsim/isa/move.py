@@ -13,6 +13,7 @@ from ascendsim.errors import Finding, Rule
 from ascendsim.isa import rules
 from ascendsim.isa.atomic import adder, is_adding
 from ascendsim.isa.compare import counter_ignored
+from ascendsim.isa.cube_out import L0C_TO_UB, DataCopyEnhancedParams
 from ascendsim.isa.cube_rules import aligned_to_memory
 from ascendsim.isa.forms import FILL, UNARY, Call, Form, Mask, Strides, declare, meet, set_mask
 from ascendsim.isa.instruction import (
@@ -33,7 +34,7 @@ from ascendsim.isa.nd2nz import ND2NZ, Nd2NzParams
 from ascendsim.isa.overlap import OVERLAP, no_partial_overlap, ranges_meet, start_of
 from ascendsim.isa.params import need_params
 from ascendsim.memory import GlobalTensor, Lanes, LocalTensor, Tensor
-from ascendsim.terms import DATABLOCK_BYTES, FULL_MASK, Buffer, MaskMode, Pipe, TPosition, align_up, ceil_div
+from ascendsim.terms import DATABLOCK_BYTES, FULL_MASK, BlockMode, Buffer, MaskMode, Pipe, TPosition, align_up, ceil_div
 
 BRCB_SOURCE = rules.BRCB_STRIDE.saying(
     "Brcb reads {wanted} elements, 8 for each repeat, and {tensor} has {got} from there on",
@@ -453,7 +454,13 @@ class DataCopyCall(Call):
 
     reports = (rules.DTYPE_SAME, rules.ALIGN_COUNT, PATH)
 
-    def __call__(self, dst: Tensor, src: Tensor, count_or_params: int | DataCopyParams | Nd2NzParams) -> None:
+    def __call__(
+        self,
+        dst: Tensor,
+        src: Tensor,
+        count_or_params: int | DataCopyParams | Nd2NzParams,
+        enhanced_params: DataCopyEnhancedParams | None = None,
+    ) -> None:
         """Record the call."""
         asc, api = self.asc, "DataCopy"
         need_tensor(asc, api, "dst", dst)
@@ -461,6 +468,10 @@ class DataCopyCall(Call):
         places = asc.buffer_of(src), asc.buffer_of(dst)
         if isinstance(count_or_params, Nd2NzParams) and places == (Buffer.GM, Buffer.L1):
             asc.emit(ND2NZ, dst=dst, src0=src, params=self.fields(count_or_params, Nd2NzParams))
+            return
+        mode = BlockMode.BLOCK_MODE_NORMAL if enhanced_params is None else enhanced_params.block_mode
+        if places == (Buffer.L0C, Buffer.UB) and mode is BlockMode.BLOCK_MODE_MATRIX:
+            asc.emit(L0C_TO_UB, dst=dst, src0=src, params=self.fields(count_or_params, DataCopyParams))
             return
         op = DATA_COPY_OPS.get(places)
         if op is None or isinstance(count_or_params, Nd2NzParams):

@@ -5,6 +5,7 @@ from ascendsim.isa import (
     compare,
     compound,
     convert,
+    cube_out,
     dequant,
     extreme,
     fixpipe,
@@ -31,7 +32,7 @@ from ascendsim.isa.instruction import BY_OPCODE, TABLE
 FAMILIES = (
     *(scalar, sync, vector, compound, logic, reduce, convert, dequant, move, transpose, micro),
     *(extreme, tensor_reduce, tensor_extreme, compare, select, gather, gather_mask, transpose_square),
-    *(atomic, nd2nz, load, mmad, fixpipe),
+    *(atomic, nd2nz, load, mmad, fixpipe, cube_out),
 )
 
 __all__ = ["BY_OPCODE", "FAMILIES", "TABLE"]
