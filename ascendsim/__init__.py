@@ -10,10 +10,14 @@ if TYPE_CHECKING:
     from ascendsim.api import softmax_grad, softmax_grad_front
     from ascendsim.device import Platform, load_device
     from ascendsim.errors import AscendSimError, Deadlock, DeviceError, Finding, InputError, KernelError, Rejected
+    from ascendsim.isa.cube_out import DataCopyEnhancedParams
     from ascendsim.isa.declared import Cost, instruction
+    from ascendsim.isa.fixpipe import FixpipeParamsV220
     from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams
     from ascendsim.isa.gather import GatherRepeatParams
     from ascendsim.isa.gather_mask import GatherMaskParams
+    from ascendsim.isa.load import LoadData2DParams, LoadData2dTransposeParams, LoadData3DParamsV2
+    from ascendsim.isa.mmad import MmadParams
     from ascendsim.isa.move import (
         BrcbRepeatParams,
         CopyRepeatParams,
@@ -21,13 +25,27 @@ if TYPE_CHECKING:
         DataCopyPadExtParams,
         DataCopyParams,
     )
+    from ascendsim.isa.nd2nz import Nd2NzParams
     from ascendsim.isa.transpose import TransDataTo5HDParams
     from ascendsim.machine import check, run
     from ascendsim.record import tile
     from ascendsim.result import RunResult
     from ascendsim.runfolder import load_run
     from ascendsim.scenario import load_scenario
-    from ascendsim.terms import CmpMode, DataFormat, HardEvent, Pipe, ReduceOrder, RoundMode, SelMode, TPosition
+    from ascendsim.terms import (
+        BlockMode,
+        CmpMode,
+        CO2Layout,
+        DataFormat,
+        HardEvent,
+        KernelType,
+        Pipe,
+        QuantMode,
+        ReduceOrder,
+        RoundMode,
+        SelMode,
+        TPosition,
+    )
     from ascendsim.tmpsize import tmp_curve, tmp_size
 
 __version__ = "0.1.0"
@@ -72,6 +90,17 @@ _HOME = {
     "RoundMode": "terms",
     "SelMode": "terms",
     "TPosition": "terms",
+    "BlockMode": "terms",
+    "CO2Layout": "terms",
+    "KernelType": "terms",
+    "QuantMode": "terms",
+    "DataCopyEnhancedParams": "isa.cube_out",
+    "FixpipeParamsV220": "isa.fixpipe",
+    "LoadData2DParams": "isa.load",
+    "LoadData2dTransposeParams": "isa.load",
+    "LoadData3DParamsV2": "isa.load",
+    "MmadParams": "isa.mmad",
+    "Nd2NzParams": "isa.nd2nz",
     "tmp_curve": "tmpsize",
     "tmp_size": "tmpsize",
 }
@@ -79,10 +108,13 @@ _HOME = {
 __all__ = [
     "AscendSimError",
     "BinaryRepeatParams",
+    "BlockMode",
     "BrcbRepeatParams",
+    "CO2Layout",
     "CmpMode",
     "CopyRepeatParams",
     "Cost",
+    "DataCopyEnhancedParams",
     "DataCopyExtParams",
     "DataCopyPadExtParams",
     "DataCopyParams",
@@ -91,14 +123,22 @@ __all__ = [
     "DeviceError",
     "EnginesDiffer",
     "Finding",
+    "FixpipeParamsV220",
     "GatherMaskParams",
     "GatherRepeatParams",
     "HardEvent",
     "InputError",
     "KernelError",
+    "KernelType",
+    "LoadData2DParams",
+    "LoadData2dTransposeParams",
+    "LoadData3DParamsV2",
+    "MmadParams",
+    "Nd2NzParams",
     "PainterError",
     "Pipe",
     "Platform",
+    "QuantMode",
     "ReduceOrder",
     "Rejected",
     "RoundMode",

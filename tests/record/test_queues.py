@@ -423,8 +423,10 @@ def test_use_before_init_buffer(use):
         (
             VECCALC,
             1,
-            "queue q: position VECCALC has no queue here; "
-            "use VECIN, VECOUT, A1, B1, C1, A2, B2, C2, CO1, CO2 or a TBuf",
+            (
+                "queue q: position VECCALC has no queue here; "
+                "use VECIN, VECOUT, A1, B1, C1, A2, B2, C2, CO1, CO2 or a TBuf"
+            ),
         ),
         (VECIN, 0, "queue q: depth 0; in-place queues (depth 0) are not simulated, use 1"),
     ],
