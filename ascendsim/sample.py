@@ -569,7 +569,7 @@ def execute_sample(
     """
     if program.is_cross:
         raise InputError(
-            "machine.sample: this kernel's cores wait for each other, and what a tile needs is followed within one core "
+            "machine.sample: this kernel's cores wait for each other, and what a tile needs is followed within a core "
             'only; compute all values (leave machine.sample out), or none (machine.values = "none")'
         )
     closure = Closure(program, roots)
