@@ -145,12 +145,9 @@ def _expected_code(line):
     return 1 if "ascendsim check" in line else 3 if "out/one" in line and "run" in line else 0
 
 
-def test_tmpsize_of_the_readme_is_what_is_printed():
+def test_tmpsize_of_the_readme_is_what_is_printed(ascendsim):
     shown = re.search(r"\$ ascendsim tmpsize softmaxgrad --shape 64,128 --dtype float\n((?: {4}.*\n)+)", README)
-    done = subprocess.run(
-        [str(COMMANDS / "ascendsim"), "tmpsize", "softmaxgrad", "--shape", "64,128", "--dtype", "float"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    done = ascendsim("tmpsize", "softmaxgrad", "--shape", "64,128", "--dtype", "float")
     assert shown[1].split() == done.stdout.split()
 
 
