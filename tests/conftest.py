@@ -11,6 +11,11 @@ ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
 
 
+def pytest_collection_modifyitems(items):
+    """Begin with the long ones; the others keep their order."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(scope="session")
 def device() -> Device:
     return load_device("Ascend910B1")
@@ -46,8 +51,10 @@ def ascendsim(monkeypatch, capsys):
     """
     monkeypatch.setattr("ascendsim.painter.Painter", Undrawn)
 
-    def called(*arguments, cwd=ROOT, code=0):
+    def called(*arguments, cwd=ROOT, code=0, columns=80):
         argv = ["ascendsim", *map(str, arguments)]
+        for console in (cli.out, cli.err):
+            monkeypatch.setattr(console, "_width", columns)  # whatever terminal this is
         monkeypatch.setattr(sys, "argv", argv)
         monkeypatch.chdir(cwd)
         capsys.readouterr()

@@ -345,7 +345,7 @@ def test_a_chatty_painter_does_no_harm(tmp_path):
     )
     done = subprocess.run(
         [*COMMAND, "run", "vector_add", "--out", str(tmp_path / "x")],
-        capture_output=True, text=True, check=False, timeout=60, env=_first_on_path(tmp_path),
+        capture_output=True, text=True, check=False, timeout=120, env=_first_on_path(tmp_path),
     )  # fmt: skip
     assert done.returncode == 0
     assert {p.name for p in (tmp_path / "x").iterdir()} == FILES

@@ -128,6 +128,7 @@ def test_python_of_the_readme_runs(monkeypatch, capsys):
     assert printed.rstrip().endswith("vmul")
 
 
+@pytest.mark.long
 def test_commands_of_the_readme_run(tmp_path):
     """Every `$ ascendsim` line, in the order shown, from the repository's root; outputs go elsewhere."""
     lines = re.findall(r"^ {4}\$ (ascendsim (?:.*\\\n)*.*)$", README, re.MULTILINE)

@@ -80,6 +80,7 @@ def draw_keep(data, p, makespan):
     return Keep(calls, tuple((first, first + length) for first, length in windows))
 
 
+@pytest.mark.long
 def test_what_is_kept_and_all_totals_are_those_of_the_whole_run(run):
     """Random loops, each with nothing kept and with some calls and windows kept; most must really leave rows out."""
     seen, skips = Counter(), Counter()

@@ -164,10 +164,9 @@ def _sessions():
 
 
 @pytest.mark.parametrize(("line", "shown"), _sessions(), ids=lambda text: text[:40])
-def test_the_sessions_of_the_page_are_real(line, shown, tmp_path, monkeypatch, ascendsim):
+def test_the_sessions_of_the_page_are_real(line, shown, tmp_path, ascendsim):
     """Predicted cycles may move with the cost model, so the last columns of tables are not compared."""
     words = [str(tmp_path / w) if w.startswith("out/") else w for w in shlex.split(line)]
-    monkeypatch.setenv("COLUMNS", "100")
-    done = ascendsim(*words[1:], code=None)
+    done = ascendsim(*words[1:], code=None, columns=100)
     got = [text.split()[:7] for text in (done.stdout + done.stderr).splitlines()]
     assert [text.split()[:7] for text in shown.splitlines()] == got
