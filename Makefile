@@ -18,8 +18,9 @@ lint: $(VENV)/.installed-test
 types: $(VENV)/.installed-test
 	$(VENV)/bin/mypy
 
+# A process for each core, and a core that has nothing left takes tests of another. Benchmarks do not go with it.
 unit: $(VENV)/.installed-test
-	$(VENV)/bin/pytest
+	$(VENV)/bin/pytest --numprocesses logical --dist worksteal --benchmark-disable
 
 deep: $(VENV)/.installed-test
 	$(PY) tests/checks/mutant_scores.py

@@ -463,7 +463,7 @@ def _rejection_as_json(as_json: bool) -> Iterator[None]:
 
 
 class _LazyBar:
-    """A progress bar that appears when something takes longer than a second."""
+    """A progress bar that appears on a terminal when something takes longer than a second."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
@@ -472,7 +472,7 @@ class _LazyBar:
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         _interrupt.check()
-        if self._bar is None and (stage == COMPILING or time.monotonic() - self._begun > 1):
+        if self._bar is None and err.is_terminal and (stage == COMPILING or time.monotonic() - self._begun > 1):
             columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"))
             self._bar = Progress(*columns, TimeRemainingColumn(), console=err, transient=True)
             self._task = self._bar.add_task(stage)

@@ -1,13 +1,67 @@
+import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
+from ascendsim import cli
 from ascendsim.device import Device, load_device
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
 
 
+def pytest_collection_modifyitems(items):
+    """Begin with the long ones; the others keep their order."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(scope="session")
 def device() -> Device:
     return load_device("Ascend910B1")
+
+
+class Undrawn:
+    """Stands in for the process that draws, in tests that do not look at pictures: starting it takes a second."""
+
+    def __init__(self, begin=None):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def begin(self, record, arrays):
+        """Take what is to be drawn."""
+
+    def pictures(self):
+        """The pictures' names, and something for each."""
+        from ascendsim.runfolder import PICTURES  # with NumPy, which not every test needs
+
+        return dict.fromkeys(PICTURES, b"picture")
+
+
+@pytest.fixture
+def ascendsim(monkeypatch, capsys):
+    """A function that calls `ascendsim` in this process, without pictures, and asserts its exit code; None allows any.
+
+    What a process is needed for is tested with one: how it begins, draws, is interrupted and ends.
+    """
+    monkeypatch.setattr("ascendsim.painter.Painter", Undrawn)
+
+    def called(*arguments, cwd=ROOT, code=0, columns=80):
+        argv = ["ascendsim", *map(str, arguments)]
+        for console in (cli.out, cli.err):
+            monkeypatch.setattr(console, "_width", columns)  # whatever terminal this is
+        monkeypatch.setattr(sys, "argv", argv)
+        monkeypatch.chdir(cwd)
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli._run_command()
+        done = CompletedProcess(argv, int(ended.value.code or 0), *capsys.readouterr())
+        assert code in (None, done.returncode), f"{done.returncode}: {done.stdout}{done.stderr}"
+        return done
+
+    return called

@@ -3,9 +3,6 @@
 import ast
 import json
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from conftest import ROOT
@@ -22,7 +19,6 @@ from ascendsim.op_host.softmax import SOFTMAX_GRAD_ARCHS
 from ascendsim.record import AiCore
 
 PACKAGE = ROOT / "ascendsim"
-COMMAND = [str(Path(sys.executable).parent / "ascendsim")]
 
 CATALOGUE = """
 E-CAP-UB W-CAP-UB-SAFE E-CAP-UB-RESERVED E-CAP-UB-POP E-CAP-UB-HW W-CAP-UB-HOST E-CAP-L1 E-CAP-L0A E-CAP-L0B
@@ -274,16 +270,8 @@ def test_a_code_that_cannot_occur_says_why(known):
 # ---- shown ------------------------------------------------------------------------------------------------------
 
 
-def _run(*arguments, code=0):
-    done = subprocess.run(
-        [*COMMAND, "check", *arguments], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == code, f"{done.returncode}: {done.stdout}{done.stderr}"
-    return done
-
-
-def test_list_as_json():
-    listed = json.loads(_run("--list", "--json").stdout)
+def test_list_as_json(ascendsim):
+    listed = json.loads(ascendsim("check", "--list", "--json").stdout)
     assert [one["code"] for one in listed] == sorted(entries())
     assert {
         "code": "E-CAST-PAIR",
@@ -295,15 +283,15 @@ def test_list_as_json():
     assert next(one for one in listed if one["code"] == "E-HAZARD-VF")["architectures"] == [3510]
 
 
-def test_list_as_a_table():
-    lines = _run("--list").stdout.splitlines()
+def test_list_as_a_table(ascendsim):
+    lines = ascendsim("check", "--list").stdout.splitlines()
     assert lines[0].split() == ["code", "severity", "arch", "condition"]
     assert lines[-1].strip() == f"{len(entries())} rules; {len(not_yet())} more codes cannot occur yet (docs/checks.md)"
     assert [line.split()[0] for line in lines if re.match(r"[EWI]-", line)] == sorted(entries())
 
 
-def test_explain():
-    words = " ".join(_run("--explain", "E-COPY-ZERO").stdout.split())
+def test_explain(ascendsim):
+    words = " ".join(ascendsim("check", "--explain", "E-COPY-ZERO").stdout.split())
     assert words == (
         "E-COPY-ZERO found when DataCopy or DataCopyPad gets a length or a number of bursts of 0. "
         "severity warning, graded from the code's E by asc-devkit, data copy checks, where it is a warning "
@@ -312,15 +300,15 @@ def test_explain():
     )
 
 
-def test_explain_shows_all_messages_with_their_severity():
-    words = " ".join(_run("--explain", "e-range-stride").stdout.split())
+def test_explain_shows_all_messages_with_their_severity(ascendsim):
+    words = " ".join(ascendsim("check", "--explain", "e-range-stride").stdout.split())
     assert "severity error or warning, graded from the code's E by asc-devkit docs, Gatherb page, where it is" in words
     assert "message {api} {what} {got} is out of range {wanted} (error) to mend it" in words
     assert "message Gatherb dst_blk_stride 0 is taken as 1 (warning) to mend it write 1" in words
 
 
-def test_explain_as_json():
-    assert json.loads(_run("--explain", "W-CAST-PAIR", "--json").stdout) == {
+def test_explain_as_json(ascendsim):
+    assert json.loads(ascendsim("check", "--explain", "W-CAST-PAIR", "--json").stdout) == {
         "code": "W-CAST-PAIR",
         "can_occur": True,
         "severity": ["W"],
@@ -338,12 +326,12 @@ def test_explain_as_json():
     }
 
 
-def test_explain_what_cannot_occur_yet():
-    words = " ".join(_run("--explain", "E-DROPOUT").stdout.split())
+def test_explain_what_cannot_occur_yet(ascendsim):
+    words = " ".join(ascendsim("check", "--explain", "E-DROPOUT").stdout.split())
     assert words == (
         "E-DROPOUT what it is about DropOut arguments out of range why it cannot occur yet DropOut is not modelled."
     )
-    assert json.loads(_run("--explain", "E-DROPOUT", "--json").stdout) == {
+    assert json.loads(ascendsim("check", "--explain", "E-DROPOUT", "--json").stdout) == {
         "code": "E-DROPOUT",
         "can_occur": False,
         "title": "DropOut arguments out of range",
@@ -358,16 +346,16 @@ def test_explain_what_cannot_occur_yet():
         ("zzz", "--explain zzz: no such code; `ascendsim check --list` lists all"),
     ],
 )
-def test_explain_an_unknown_code(code, text):
-    done = _run("--explain", code, code=2)
+def test_explain_an_unknown_code(code, text, ascendsim):
+    done = ascendsim("check", "--explain", code, code=2)
     assert done.stdout == ""
     assert done.stderr == f"error: {text}\n"
     with pytest.raises(InputError, match=re.escape(text)):
         show_rules.explain(code)
 
 
-def test_check_wants_something_to_do():
-    assert _run(code=2).stderr == (
+def test_check_wants_something_to_do(ascendsim):
+    assert ascendsim("check", code=2).stderr == (
         "error: check: name a scenario, plan, tiling or kernel, or use --list or --explain CODE\n"
     )
 

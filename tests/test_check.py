@@ -4,9 +4,6 @@ import ast
 import json
 import re
 import shlex
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from conftest import ROOT
@@ -18,7 +15,6 @@ from ascendsim.places import place_of
 from ascendsim.rule_codes import rules_by_code
 from ascendsim.sarif import sarif, sarif_text, write_sarif
 
-COMMAND = str(Path(sys.executable).parent / "ascendsim")
 PAGE = (ROOT / "docs/checking.md").read_text()
 
 
@@ -41,12 +37,6 @@ def _error(target, **asked):
     return str(error.value)
 
 
-def _run(*words, code):
-    done = subprocess.run([COMMAND, *words], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == code, f"{done.stdout}{done.stderr}"
-    return done
-
-
 def _examples(text):
     """(command, what it prints) of every shown `ascendsim check`."""
     for block in re.findall(r"^ {4}\$ (ascendsim check (?:.*\\\n)*.*\n(?:(?: {4}.*)?\n)*)", text, re.MULTILINE):
@@ -55,10 +45,10 @@ def _examples(text):
 
 
 @pytest.mark.parametrize(("command", "output"), list(_examples(PAGE)), ids=lambda v: v[:60].partition("\n")[0])
-def test_the_page_shows_what_is_printed(command, output, tmp_path):
+def test_the_page_shows_what_is_printed(command, output, tmp_path, ascendsim):
     words = shlex.split(command.replace("out/check.sarif", str(tmp_path / "check.sarif")))
     code = 1 if re.search(r"^\d+ error", output, re.MULTILINE) else 0
-    printed = _run(*words[1:], code=code).stdout.replace(str(tmp_path / "check.sarif"), "out/check.sarif")
+    printed = ascendsim(*words[1:], code=code).stdout.replace(str(tmp_path / "check.sarif"), "out/check.sarif")
     assert printed.strip("\n") == output
 
 
@@ -66,9 +56,9 @@ def test_the_page_has_examples_of_every_target():
     assert len(list(_examples(PAGE))) == 7
 
 
-def test_the_readme_shows_what_is_printed():
+def test_the_readme_shows_what_is_printed(ascendsim):
     ((command, output),) = _examples((ROOT / "README.md").read_text())
-    assert _run(*shlex.split(command)[1:], code=1).stdout.strip("\n") == output
+    assert ascendsim(*shlex.split(command)[1:], code=1).stdout.strip("\n") == output
 
 
 # ---- places -----------------------------------------------------------------------------------------------------
@@ -183,8 +173,8 @@ def test_a_tiling_says_how_rows_are_dealt_out():
     assert (sizes["fits"], sizes["queue_bytes"], sizes["split_m"], sizes["loops"]) == (True, 16640, 8, 1)
 
 
-def test_an_exported_tiling_is_judged_as_it_is(tmp_path):
-    _run("tmpsize", "softmaxgrad", "--shape", "64,128", "--dtype", "float", "--export", str(tmp_path), code=0)
+def test_an_exported_tiling_is_judged_as_it_is(tmp_path, ascendsim):
+    ascendsim("tmpsize", "softmaxgrad", "--shape", "64,128", "--dtype", "float", "--export", str(tmp_path), code=0)
     judged = _judge(tmp_path / "softmaxgrad_64x128_float.toml")
     assert {f.code for f in judged.findings} == {"W-BANK-RR"}
     assert judged.lines[:3] == (
@@ -339,8 +329,8 @@ def test_findings_are_chosen_by_code_and_beginning():
         ("--ignore", ", ", "--ignore ', ': want codes or their beginnings joined by commas, such as E-CAP,W-"),
     ],
 )
-def test_an_unknown_code_is_told_the_nearest(option, text, message):
-    done = _run("check", "plan_row_width", option, text, code=2)
+def test_an_unknown_code_is_told_the_nearest(option, text, message, ascendsim):
+    done = ascendsim("check", "plan_row_width", option, text, code=2)
     assert done.stderr.startswith(f"error: {message}")
 
 
@@ -470,12 +460,12 @@ def test_sarif_is_written_whole_or_refused(tmp_path):
         write_sarif(judged, tmp_path / "new" / "check.sarif" / "x")
 
 
-def test_the_command_prints_one_object_or_text():
-    done = _run("check", "plan_row_width", "--sarif", "-", code=1)
+def test_the_command_prints_one_object_or_text(ascendsim):
+    done = ascendsim("check", "plan_row_width", "--sarif", "-", code=1)
     assert json.loads(done.stdout)["runs"][0]["results"][0]["ruleId"] == "E-ALIGN-UB"
-    both = _run("check", "plan_row_width", "--sarif", "-", "--json", code=2)
+    both = ascendsim("check", "plan_row_width", "--sarif", "-", "--json", code=2)
     assert "print one object and nothing else; name a file for SARIF" in both.stderr
-    found = json.loads(_run("check", "plan_row_width", "--json", "--ignore", "E-", code=0).stdout)
+    found = json.loads(ascendsim("check", "plan_row_width", "--json", "--ignore", "E-", code=0).stdout)
     assert found == {
         "findings": [],
         "plan": "plan_row_width",

@@ -128,6 +128,7 @@ def test_python_of_the_readme_runs(monkeypatch, capsys):
     assert printed.rstrip().endswith("vmul")
 
 
+@pytest.mark.long
 def test_commands_of_the_readme_run(tmp_path):
     """Every `$ ascendsim` line, in the order shown, from the repository's root; outputs go elsewhere."""
     lines = re.findall(r"^ {4}\$ (ascendsim (?:.*\\\n)*.*)$", README, re.MULTILINE)
@@ -145,12 +146,9 @@ def _expected_code(line):
     return 1 if "ascendsim check" in line else 3 if "out/one" in line and "run" in line else 0
 
 
-def test_tmpsize_of_the_readme_is_what_is_printed():
+def test_tmpsize_of_the_readme_is_what_is_printed(ascendsim):
     shown = re.search(r"\$ ascendsim tmpsize softmaxgrad --shape 64,128 --dtype float\n((?: {4}.*\n)+)", README)
-    done = subprocess.run(
-        [str(COMMANDS / "ascendsim"), "tmpsize", "softmaxgrad", "--shape", "64,128", "--dtype", "float"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    done = ascendsim("tmpsize", "softmaxgrad", "--shape", "64,128", "--dtype", "float")
     assert shown[1].split() == done.stdout.split()
 
 

@@ -3,9 +3,11 @@
 import json
 from dataclasses import fields, replace
 from io import StringIO
+from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import Undrawn
 from rich.console import Console
 
 import ascendsim as asc
@@ -13,8 +15,10 @@ from ascendsim import report, runfolder, trace
 from ascendsim.arrays import load_npz, npz_bytes
 from ascendsim.engine.base import Keep, Skip, Totals
 from ascendsim.errors import InputError
+from ascendsim.plot import process
 from ascendsim.result import Expectation
 from ascendsim.sample import Sample, Tile
+from ascendsim.stored import result_of
 
 SMALL = {
     "block_dim": 3,
@@ -107,20 +111,32 @@ def _assert_equal(a, b):
     assert all(np.array_equal(a.outputs[name], b.outputs[name]) for name in a.outputs)
 
 
+class DrawnHere(Undrawn):
+    """Draws in this process, which has the drawing library loaded already."""
+
+    def begin(self, record, arrays):
+        """Keep what is to be drawn."""
+        self._run = result_of(record, arrays, {}, Path())
+
+    def pictures(self):
+        """The pictures by file name."""
+        return process.draw(self._run)
+
+
 @pytest.mark.parametrize("kind", ["whole", "long", "sampled"])
 def test_a_run_comes_back_as_it_was(run, long, kind, tmp_path):
     result = {"whole": run, "long": long, "sampled": _sampled(run)}[kind]
-    files = runfolder.write_run(result, tmp_path / "run")
+    files = runfolder.write_run(result, tmp_path / "run", painter=DrawnHere())
     loaded = runfolder.load_run(tmp_path / "run")
     _assert_equal(result, loaded)
     assert trace.trace_json(loaded) == trace.trace_json(result)
     assert {f.name for f in files} == {f.name for f in (tmp_path / "run").iterdir()}
-    again = runfolder.write_run(result, tmp_path / "run")
+    again = runfolder.write_run(result, tmp_path / "run", painter=DrawnHere())
     assert [f.read_bytes() for f in files] == [f.read_bytes() for f in again]
 
 
 def test_a_run_of_an_older_version_is_refused(run, tmp_path):
-    runfolder.write_run(run, tmp_path)
+    runfolder.write_run(run, tmp_path, painter=Undrawn())
     record = json.loads((tmp_path / "run.json").read_text())
     assert record["schema"] == 3
     (tmp_path / "run.json").write_text(json.dumps(record | {"schema": 1}))

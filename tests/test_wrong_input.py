@@ -4,14 +4,12 @@ import io
 import json
 import pickle
 import shutil
-import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Undrawn
 
 import ascendsim as asc
 from ascendsim.arrays import load_array, load_npz
@@ -41,13 +39,6 @@ block_dim = 1
 x = { role = "input", shape = [64], dtype = "float", fill = "ones" }
 y = { role = "output", shape = [64], dtype = "float" }
 """
-
-
-def _command(*arguments, cwd):
-    command = [str(Path(sys.executable).parent / "ascendsim"), *map(str, arguments)]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=120)
-    assert "Traceback" not in done.stderr
-    return done
 
 
 @pytest.fixture
@@ -361,7 +352,7 @@ def test_dataclasses_and_modules_beside_the_kernel(tmp_path):
 
 
 @pytest.mark.parametrize("code", ["sys.exit(3)", "raise SystemExit(3)"])
-def test_sys_exit_while_importing(tmp_path, code):
+def test_sys_exit_while_importing(tmp_path, code, ascendsim):
     (tmp_path / "k.py").write_text(f"import sys\n{code}\n")
     (tmp_path / "s.toml").write_text(KERNEL)
     with pytest.raises(asc.InputError) as caught:
@@ -370,7 +361,7 @@ def test_sys_exit_while_importing(tmp_path, code):
         f"kernel = 'k.py:main': importing {tmp_path / 'k.py'} failed: it calls sys.exit(3); a file that is imported "
         'must not end the program, so put that call under if __name__ == "__main__"'
     )
-    assert _command("check", "s.toml", cwd=tmp_path).returncode == 2
+    ascendsim("check", "s.toml", cwd=tmp_path, code=2)
 
 
 def test_a_kernel_file_must_be_python(tmp_path):
@@ -385,9 +376,9 @@ def test_a_kernel_file_must_be_python(tmp_path):
 @pytest.mark.parametrize("name", ["vector_add", "scaled_softmax_grad", "softmaxgrad_minilm_attention"])
 def test_a_reloaded_and_rewritten_run_runs_again(tmp_path, name):
     fresh = asc.run(ROOT / "scenarios" / f"{name}.toml")
-    write_run(fresh, tmp_path / "first")
+    write_run(fresh, tmp_path / "first", painter=Undrawn())
     back = asc.load_run(tmp_path / "first")
-    write_run(back, tmp_path / "deeper" / "second")
+    write_run(back, tmp_path / "deeper" / "second", painter=Undrawn())
     again = asc.run(tmp_path / "deeper" / "second" / "scenario.toml")
     assert again.digest == fresh.digest
     assert all(e.met for e in again.expectations)
@@ -396,7 +387,7 @@ def test_a_reloaded_and_rewritten_run_runs_again(tmp_path, name):
 def test_the_log_of_an_api_call_is_kept(tmp_path):
     x = np.ones((8, 64), np.float32)
     fresh = asc.softmax_grad(x, x)
-    write_run(fresh, tmp_path / "x")
+    write_run(fresh, tmp_path / "x", painter=Undrawn())
     assert asc.load_run(tmp_path / "x").instruction_log() == fresh.instruction_log()
     assert asc.load_run(tmp_path / "x").log == fresh.log
 
@@ -405,7 +396,7 @@ def test_the_log_of_an_api_call_is_kept(tmp_path):
 def two_runs(file, tmp_path):
     results = [asc.run(file), asc.run(file, set={"tiling.tile_m": 2})]
     for number, result in enumerate(results):
-        write_run(result, tmp_path / f"{number}")
+        write_run(result, tmp_path / f"{number}", painter=Undrawn())
     return results, tmp_path
 
 
@@ -421,13 +412,13 @@ def test_a_rewrite_that_breaks_off_leaves_no_mixture(two_runs, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("ascendsim.runfolder.write_whole", full)
         with pytest.raises(asc.InputError, match="cannot write: No space left on device"):
-            write_run(second, target)
+            write_run(second, target, painter=Undrawn())
     with pytest.raises(asc.InputError) as caught:
         asc.load_run(target)
     assert str(caught.value) == (
         f"{target}: writing this run was broken off (run.json is missing); run the scenario again"
     )
-    write_run(second, target)  # it can be written again
+    write_run(second, target, painter=Undrawn())  # it can be written again
     assert asc.load_run(target).digest == second.digest
     assert sorted(p.name for p in target.iterdir()) == sorted(p.name for p in (folder / "1").iterdir())
 
@@ -467,19 +458,17 @@ def test_run_json_of_another_schema(tmp_path, schema, text):
 # ---- the command ---------------------------------------------------------------------------------------------------
 
 
-def test_rejected_runs_print_json(tmp_path):
+def test_rejected_runs_print_json(tmp_path, ascendsim):
     changes = ("--set", "tiling.tile_m=9", "--json", "--out", tmp_path / "x")
-    done = _command("run", "softmaxgrad_960x960_float", *changes, cwd=tmp_path)
-    assert done.returncode == 1
+    done = ascendsim("run", "softmaxgrad_960x960_float", *changes, cwd=tmp_path, code=1)
     assert [f["code"] for f in json.loads(done.stdout)["findings"]] == ["E-CAP-UB-HW", "E-CAP-UB"]
     assert done.stderr == ""
     assert not (tmp_path / "x").exists()
 
 
-def test_a_name_cannot_leave_out(tmp_path):
+def test_a_name_cannot_leave_out(tmp_path, ascendsim):
     (tmp_path / "s.toml").write_text(OPERATOR)
-    done = _command("run", "s.toml", "--set", "name=../x", cwd=tmp_path)
-    assert done.returncode == 2
+    done = ascendsim("run", "s.toml", "--set", "name=../x", cwd=tmp_path, code=2)
     assert done.stderr == (
         "error: s.toml: name: '../x' names the run's folder, so it must be a plain file name without / and \\\n"
     )

@@ -322,7 +322,7 @@ def _brcb_rules(row: Row, tensors: tuple[TensorRef, ...], device: Device, where:
         found.append(rules.BRCB_STRIDE.finding(where, operand="dst", got=0, wanted="at least 1"))
     starts = [rules.tensor_of(o, tensors).address_bytes + o.offset_bytes for o in (row.dst, row.src0)]
     written, read = (at.of_bytes(row.dst.dtype.bytes).offsets for at in _brcb_at(row))
-    if np.intersect1d(written + starts[0], read + starts[1]).size:
+    if np.isin(written + starts[0], read + starts[1]).any():
         found.append(rules.OVERLAP_GATHER.finding(where, operand="dst", got="overlaps src", wanted="apart"))
     return found
 
@@ -612,7 +612,7 @@ def _bursts_apart(row: Row, tensors: tuple[TensorRef, ...], device: Device, wher
     count, length, src_pitch, dst_pitch = burst_geometry(row)
     written = bursts(count, length, dst_pitch).offsets + start_of(row.dst, tensors)
     read = bursts(count, length, src_pitch).offsets + start_of(row.src0, tensors)
-    if np.array_equal(written, read) or not np.intersect1d(written, read).size:
+    if np.array_equal(written, read) or not np.isin(written, read).any():
         return []
     fill = {"api": row.op.api, "tensor": rules.tensor_of(row.src0, tensors).name}
     return [COPY_OVERLAP.finding(where, operand="src0", got="overlaps", wanted="apart", fill=fill)]

@@ -215,7 +215,7 @@ def _scatter_rules(row: Row, tensors: tuple[TensorRef, ...], device: Device, whe
         found.append(HIGH_HALF.finding(where, operand="dst", got=row.dst.dtype, wanted="int8_t, uint8_t"))
     starts = [rules.tensor_of(o, tensors).address_bytes + o.offset_bytes for o in (row.dst, row.src0)]
     written, read = (_bases(row, role) + start for role, start in zip(("dst", "src0"), starts, strict=True))
-    if not np.array_equal(written, read) and np.intersect1d(written, read).size:
+    if not np.array_equal(written, read) and np.isin(written, read).any():
         found.append(OVERLAP_LISTS.finding(where, operand="dst", got="overlaps src", wanted="apart"))
     return found
 

@@ -84,17 +84,24 @@ def meet(one, other):
         return one.start < other.stop and other.start < one.stop
     if isinstance(one, range):
         one, other = other, one
-    return any(b in other for b in one)
+    return not one.isdisjoint(other)
+
+
+def with_ends(touches):
+    """Each touch with its first and last byte, which most pairs are told apart by."""
+    return [(touch, min(touch[1]), max(touch[1])) for touch in touches if touch[1]]
 
 
 def conflicts(rows):
     """Pairs of rows that touch the same bytes, at least one writing, with (earlier writes, later writes)."""
     found = {}
-    busy = [i for i, row in enumerate(rows) if row.touches]
-    for i, k in combinations(busy, 2):
-        for memory, taken, writes in rows[i].touches:
-            for other, others, writes_too in rows[k].touches:
-                if memory == other and (writes or writes_too) and meet(taken, others):
+    busy = [(i, with_ends(row.touches)) for i, row in enumerate(rows) if row.touches]
+    for (i, mine), (k, theirs) in combinations(busy, 2):
+        for (memory, taken, writes), first, last in mine:
+            for (other, others, writes_too), its_first, its_last in theirs:
+                if memory != other or last < its_first or its_last < first:
+                    continue
+                if (writes or writes_too) and meet(taken, others):
                     found.setdefault((i, k), set()).add((writes, writes_too))
     return found
 

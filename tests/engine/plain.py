@@ -176,9 +176,11 @@ class Scheduler:
         """(cycle, flag, setters, waiters, last set) of the next rise of each flag that all its setters have set."""
         for flag in sorted({flag for core in self.cores for flag in core.cross_sets}):
             for mode, setters, waiters in self.groups:
+                if mode != flag[1]:
+                    continue
                 sets = [self.cores[setter].cross_sets.get(flag, []) for setter in setters]
                 turn = self.rises[flag, setters]
-                if mode == flag[1] and all(len(of_one) > turn for of_one in sets):
+                if all(len(of_one) > turn for of_one in sets):
                     rows = [of_one[turn] for of_one in sets]
                     last = max(row.end for row in rows)
                     releaser = min((row for row in rows if row.end == last), key=lambda r: (r.core, r.pipe))

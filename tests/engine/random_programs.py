@@ -7,6 +7,7 @@ come between the two, so that S gets to the set. Flags count, so a set may come 
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache
 
 from hypothesis import strategies as st
 from small_programs import (
@@ -32,10 +33,27 @@ from ascendsim.terms import HardEvent, Pipe
 PIPES = (Pipe.V, Pipe.MTE2, Pipe.MTE3)
 FLAG_PIPES = tuple(pipe for pipe in Pipe if pipe != Pipe.ALL)
 TILE_ID = EVENT_IDS - 1
+# Strategies are made once: making one anew for each draw takes a good part of all that drawing takes.
 BRIEF = st.integers(0, 2)
+SMALL = st.integers(0, 9)
+COUNT = st.integers(1, 3)
+FIFTH = st.integers(0, 4)
+EXEC = st.integers(0, 15)
+DRAIN = st.integers(0, 12)
+STARTUPS = st.tuples(st.integers(0, 13), st.integers(0, 4))
+MINIMUM = st.sampled_from([0, 0, 10, 40])
+SCALAR = st.sampled_from([0, 1, 7, 40])
+LINK = st.sampled_from([GM, L2_LINK])
+FLAG_PIPE = st.sampled_from(FLAG_PIPES)
+WORK_PIPE = st.sampled_from([Pipe.V, Pipe.V, Pipe.V, Pipe.M, Pipe.FIX])
+YES_OR_NO = st.booleans()
+AGAIN = st.sampled_from([True, False])
+EVENT = st.sampled_from(HardEvent)
+EVENT_HELD = st.sampled_from([e for e in HardEvent if e.dst not in {Pipe.S, e.src}])
 SET = st.integers(1, 2)
 """Occupancy of a SET_FLAG: the contract asks for at least 1."""
 BASES = (0, 448)
+SLOT = st.integers(0, len(BASES) - 1)
 SMALL_L2 = L2Info("model", 512, 64, 256)
 CAPACITY = (3.7, 4.3)
 BOXES = [
@@ -50,9 +68,11 @@ BOXES = [
     (60, 1, 0, 0),
 ]
 """Offset, rows, bytes of a row, pitch. Few, so that they come again; three segments from either base."""
+BOX = st.sampled_from(BOXES)
 
 
 CROSS_IDS = 3
+CROSS_ID = st.integers(0, CROSS_IDS - 1)
 CrossFlag = tuple[int, int]
 """Number of the mode, and id."""
 
@@ -105,7 +125,7 @@ class Chip:
     def pipes_of(self, draw, flag: CrossFlag, core: int) -> tuple[Pipe, Pipe]:
         """The pipe on which a core sets a flag, and the one on which it waits."""
         if (flag, core) not in self.pipes:
-            self.pipes[flag, core] = draw(st.sampled_from(FLAG_PIPES)), draw(st.sampled_from(FLAG_PIPES))
+            self.pipes[flag, core] = draw(FLAG_PIPE), draw(FLAG_PIPE)
         return self.pipes[flag, core]
 
     def rises(self, flag: CrossFlag, setters: tuple[int, ...]) -> int:
@@ -137,27 +157,32 @@ def cross_modes(cores: int) -> tuple[CrossMode, ...]:
     return tuple(modes)
 
 
+@cache
+def caps(most: float):
+    """Units a cycle that a transfer may take, up to so many bytes' worth."""
+    return st.integers(UNITS_PER_BYTE // 3, int(most * UNITS_PER_BYTE))
+
+
 def transfers(draw, pipe: Pipe, shape: Shape) -> Fields:
-    small = st.integers(0, 9)
-    offset, rows, length, pitch = draw(st.sampled_from(BOXES))
-    startup = draw(small)
-    cap = draw(st.integers(UNITS_PER_BYTE // 3, int(shape.max_cap * UNITS_PER_BYTE)))
-    more = {"startup": startup, "startup_warm": startup if shape.plain_startup else draw(small)}
+    offset, rows, length, pitch = draw(BOX)
+    startup = draw(SMALL)
+    cap = draw(caps(shape.max_cap))
+    more = {"startup": startup, "startup_warm": startup if shape.plain_startup else draw(SMALL)}
     if pipe == Pipe.MTE2 and not shape.plain_startup:
         more |= {
-            "startup_hit": draw(small),
-            "startup_warm_hit": draw(small),
+            "startup_hit": draw(SMALL),
+            "startup_warm_hit": draw(SMALL),
             "link_hit": L2_LINK,
             "cap_units_hit": draw(st.sampled_from([cap, 15000])),
         }
     return (load if pipe == Pipe.MTE2 else store)(
         rows * length,
         **more,
-        link=draw(st.sampled_from([GM, L2_LINK])) if pipe == Pipe.MTE3 else GM,
+        link=draw(LINK) if pipe == Pipe.MTE3 else GM,
         cap_units=cap,
-        occupancy=draw(st.sampled_from([0, 0, 10, 40])) if shape.minimum else 0,
-        drain=draw(small),
-        slot=draw(st.integers(0, len(BASES) - 1)),
+        occupancy=draw(MINIMUM) if shape.minimum else 0,
+        drain=draw(SMALL),
+        slot=draw(SLOT),
         gm_offset=offset,
         gm_rows=rows,
         gm_length=length,
@@ -166,10 +191,8 @@ def transfers(draw, pipe: Pipe, shape: Shape) -> Fields:
 
 
 def execs(draw, pipe: Pipe, shape: Shape) -> Fields:
-    startup, warm = draw(st.tuples(st.integers(0, 13), st.integers(0, 4)))
-    return exec_row(
-        pipe, draw(st.integers(0, 15)), startup, startup if shape.plain_startup else warm, draw(st.integers(0, 12))
-    )
+    startup, warm = draw(STARTUPS)
+    return exec_row(pipe, draw(EXEC), startup, startup if shape.plain_startup else warm, draw(DRAIN))
 
 
 def tile(draw, chip: Chip, core: int) -> list[Fields]:
@@ -196,8 +219,8 @@ def tile(draw, chip: Chip, core: int) -> list[Fields]:
 def filler(draw, pipe: Pipe, shape: Shape) -> Fields:
     """A row that needs no other pipe."""
     if pipe == Pipe.S:
-        return s(draw(st.sampled_from([0, 1, 7, 40])))
-    if draw(st.integers(0, 4)) == 0:
+        return s(draw(SCALAR))
+    if draw(FIFTH) == 0:
         return barrier(pipe, draw(BRIEF))
     return (transfers if pipe in {Pipe.MTE2, Pipe.MTE3} else execs)(draw, pipe, shape)
 
@@ -205,16 +228,16 @@ def filler(draw, pipe: Pipe, shape: Shape) -> Fields:
 def set_one(draw, chip: Chip, core: int) -> list[Fields]:
     """A SET_FLAG whose wait comes later. Its id is free, or now and then one that is set and waits, too."""
     script = chip.scripts[core]
-    if script.waits and draw(st.sampled_from([True, False])):
+    if script.waits and draw(AGAIN):
         flag = draw(st.sampled_from(script.waits))["flag"]
         event, event_id = HardEvent(flag // EVENT_IDS), flag % EVENT_IDS
     else:
-        event = draw(st.sampled_from(HardEvent))
+        event = draw(EVENT)
         event_id = script.used[event]
         if event_id == TILE_ID:
             return []
         script.used[event] += 1
-    script.waits.append(wait_flag(event, event_id, draw(BRIEF), buffer=draw(st.booleans())))
+    script.waits.append(wait_flag(event, event_id, draw(BRIEF), buffer=draw(YES_OR_NO)))
     return [set_flag(event, event_id, draw(SET))]
 
 
@@ -226,12 +249,12 @@ def wait_one(draw, chip: Chip, core: int) -> list[Fields]:
 
 def wait_before_set(draw, chip: Chip, core: int) -> list[Fields]:
     """A wait that holds its pipe until S gets to the set, which comes later in program order."""
-    event = draw(st.sampled_from([e for e in HardEvent if e.dst not in {Pipe.S, e.src}]))
+    event = draw(EVENT_HELD)
     event_id = chip.scripts[core].used[event]
     if event_id == TILE_ID:
         return []
     chip.scripts[core].used[event] += 1
-    wait = wait_flag(event, event_id, draw(BRIEF), buffer=draw(st.booleans()))
+    wait = wait_flag(event, event_id, draw(BRIEF), buffer=draw(YES_OR_NO))
     return [*held(draw, chip, wait), set_flag(event, event_id, draw(SET))]
 
 
@@ -247,7 +270,7 @@ def held(draw, chip: Chip, wait: Fields) -> list[Fields]:
 
 
 def cross_flag(draw, chip: Chip) -> CrossFlag:
-    return draw(st.integers(0, len(chip.modes) - 1)), draw(st.integers(0, CROSS_IDS - 1))
+    return draw(st.integers(0, len(chip.modes) - 1)), draw(CROSS_ID)
 
 
 def cross_set(draw, chip: Chip, core: int) -> list[Fields]:
@@ -278,12 +301,12 @@ def sync(draw, chip: Chip, _core: int) -> list[Fields]:
         script = chip.scripts[core]
         set_pipe, wait_pipe = chip.pipes_of(draw, flag, core)
         can_wait = core in waiters and wait_pipe not in {Pipe.S, set_pipe} and script.cross_waits[flag] < turns
-        if can_wait and draw(st.booleans()):
+        if can_wait and draw(YES_OR_NO):
             script.rows += held(draw, chip, wait_of(draw, chip, core, flag))
         script.rows += [set_cross(set_pipe, *flag, draw(SET)) for _ in range(turns - script.cross_sets[flag])]
         script.cross_sets[flag] = turns
     for core in waiters:
-        if flag in chip.open_cross_waits(core) and draw(st.booleans()):
+        if flag in chip.open_cross_waits(core) and draw(YES_OR_NO):
             chip.scripts[core].rows.append(wait_of(draw, chip, core, flag))
     return []
 
@@ -298,8 +321,8 @@ def barrier_all(draw, chip: Chip, core: int) -> list[Fields]:
 
 
 def work(draw, chip: Chip, _core: int) -> list[Fields]:
-    pipe = draw(st.sampled_from([Pipe.V, Pipe.V, Pipe.V, Pipe.M, Pipe.FIX]))
-    return [execs(draw, pipe, chip.shape) for _ in range(draw(st.integers(1, 3)))]
+    pipe = draw(WORK_PIPE)
+    return [execs(draw, pipe, chip.shape) for _ in range(draw(COUNT))]
 
 
 STEPS = {
@@ -320,6 +343,11 @@ STEPS = {
 LIKELY = [*STEPS, "set", "sync"]
 
 
+@cache
+def step_names(most: int):
+    return st.lists(st.sampled_from(LIKELY), min_size=1, max_size=most)
+
+
 @st.composite
 def programs(draw, shape: Shape) -> ScheduleInput:
     cores = draw(st.integers(1, shape.max_cores))
@@ -328,7 +356,7 @@ def programs(draw, shape: Shape) -> ScheduleInput:
     for _ in range(draw(st.integers(1, shape.max_calls))):
         core = draw(st.integers(0, cores - 1))
         script = chip.scripts[core]
-        for name in draw(st.lists(st.sampled_from(LIKELY), min_size=1, max_size=shape.max_steps)):
+        for name in draw(step_names(shape.max_steps)):
             script.rows += STEPS[name](draw, chip, core)
         calls.append((core, script.rows))
         script.rows = []

@@ -29,6 +29,7 @@ def chunk(monkeypatch):
     return lambda rows: monkeypatch.setattr(compiled, "CHUNK_ROWS", rows)
 
 
+@pytest.mark.long
 def test_the_compiled_engine_agrees_with_the_reference_on_thousands_of_programs(chunk):
     """Every column of every row, all totals, and the makespan, whatever the length of a chunk."""
     seen, count = Counter(), 0

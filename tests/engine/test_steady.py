@@ -80,6 +80,7 @@ def draw_keep(data, p, makespan):
     return Keep(calls, tuple((first, first + length) for first, length in windows))
 
 
+@pytest.mark.long
 def test_what_is_kept_and_all_totals_are_those_of_the_whole_run(run):
     """Random loops, each with nothing kept and with some calls and windows kept; most must really leave rows out."""
     seen, skips = Counter(), Counter()
@@ -91,7 +92,7 @@ def test_what_is_kept_and_all_totals_are_those_of_the_whole_run(run):
         chunk = data.draw(st.sampled_from([20, 60, 7, 200]))
         calls, chunks = data.draw(st.sampled_from([1, 2, 6, 24])), data.draw(st.sampled_from([1, 1, 4]))
         misses = data.draw(st.sampled_from([48, 3]))
-        whole = run(p, None)
+        whole = run(p, None, chunk=1 << 12)  # the length of its chunks is what test_agreement.py varies
         nothing = Keep(np.zeros(len(p.call_core), np.bool_))
         for keep in (nothing, draw_keep(data, p, whole.makespan_cycles)):
             part = run(p, keep, chunk, calls, chunks, misses)

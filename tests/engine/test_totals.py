@@ -19,6 +19,7 @@ LARGE = Shape(max_calls=9, max_steps=9)
 HELD = (Wait.FLAG, Wait.BUFFER, Wait.CROSS_CORE, Wait.BARRIER)
 WORK = (Kind.EXEC, Kind.TRANSFER)
 PIPES = len(Pipe)
+BINS = (1024, 8, 2)
 CHUNKS = st.sampled_from([1, 5, 23, 100, 1 << 16])
 
 
@@ -96,8 +97,8 @@ class Slow:
         return padded[:, :end].reshape(PIPES, bins, cycles).sum(axis=2)
 
 
-def check_totals(p, t, found):
-    slow = Slow(p, t)
+def check_totals(slow, found):
+    t = slow.t
     assert (found.rows == slow.rows).all()
     assert (found.busy_cycles == slow.busy.sum(axis=2)).all()
     assert (found.stalled_cycles == slow.stalled.sum(axis=2)).all()
@@ -116,27 +117,28 @@ def check_totals(p, t, found):
     assert found.bin_cycles == 1 or end > shortest, "bins are no longer than they need to be"
 
 
-@pytest.mark.parametrize("bins", [1024, 8, 2])
-def test_totals_are_what_a_slow_count_of_every_cycle_gives(monkeypatch, bins):
+def test_totals_are_what_a_slow_count_of_every_cycle_gives(monkeypatch):
     """For both engines, whatever the length of a chunk, and for bins that have to get longer."""
     seen = Counter()
-    monkeypatch.setattr(totals, "BINS", bins)
 
     @settings(PROFILE, max_examples=200)
     @given(programs(LARGE), CHUNKS)
     def check(p, rows):
         monkeypatch.setattr(compiled, "CHUNK_ROWS", rows)
-        t = reference.schedule(p)
-        for found in (t.totals, compiled.schedule(p).totals):
-            check_totals(p, t, found)
-        seen.update({Wait(wait).name for wait in np.flatnonzero(t.totals.wait_count.sum(axis=0))})
-        seen["double sets"] += bool(t.totals.double_sets.any())
-        seen["overlap"] += bool(t.totals.overlap_cycles.any())
-        seen["longer bins"] += t.totals.bin_cycles > 1
+        slow = Slow(p, reference.schedule(p))
+        for bins in BINS:
+            monkeypatch.setattr(totals, "BINS", bins)
+            for engine in (reference, compiled):
+                check_totals(slow, found := engine.schedule(p).totals)
+            seen[f"longer than {bins} bins"] += found.bin_cycles > 1
+        seen.update({Wait(wait).name for wait in np.flatnonzero(found.wait_count.sum(axis=0))})
+        seen["double sets"] += bool(found.double_sets.any())
+        seen["overlap"] += bool(found.overlap_cycles.any())
 
     check()
-    names = {wait.name for wait in Wait if wait != Wait.NOTHING} | {"double sets", "overlap"}
-    assert {name for name in names | ({"longer bins"} if bins < 1024 else set()) if seen[name] < 10} == set()
+    names = {wait.name for wait in Wait if wait != Wait.NOTHING}
+    names |= {"double sets", "overlap", "longer than 8 bins", "longer than 2 bins"}
+    assert {name for name in names if seen[name] < 10} == set()
 
 
 def test_each_total_of_a_small_program():

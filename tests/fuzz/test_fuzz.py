@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import Undrawn
 from fuzz_cases import data_files, scenarios
 from fuzz_odd import npz_of, toml_of
 from fuzz_run import series
@@ -184,7 +185,7 @@ def run_folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("run")
     (place / "s.toml").write_text(SCENARIO + 'reference = "operator"\natol = 1')
     (place / "x.bin").write_bytes(np.ones((8, 64), np.float32).tobytes())
-    write_run(asc.run(place / "s.toml"), place / "r")
+    write_run(asc.run(place / "s.toml"), place / "r", painter=Undrawn())
     return place / "r"
 
 

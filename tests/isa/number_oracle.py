@@ -7,6 +7,7 @@ Directed modes (and ODD) stop at the largest finite number, the others pass to i
 import ctypes
 import struct
 from fractions import Fraction
+from functools import cache
 
 FLOATS = {"half": (5, 10), "bfloat16_t": (8, 7), "float": (8, 23)}
 """(exponent bits, fraction bits)"""
@@ -16,9 +17,15 @@ INTEGERS = {
 }  # fmt: skip
 """(bits, signed)"""
 SIZE = {"half": 2, "bfloat16_t": 2, "float": 4} | {name: bits // 8 for name, (bits, _) in INTEGERS.items()}
+HALF = Fraction(1, 2)
 MODES = ("NONE", "RINT", "FLOOR", "CEIL", "ROUND", "TRUNC", "ODD")
 
 Value = tuple[bool, Fraction | str]
+
+
+@cache
+def two_to(exponent):
+    return Fraction(2) ** exponent
 
 
 def width(kind):
@@ -39,41 +46,36 @@ def decode(bits, kind):
     if exponent == (1 << exponent_bits) - 1:
         return negative, "nan" if fraction else "inf"
     if exponent == 0:
-        return negative, fraction * Fraction(2) ** (1 - bias - fraction_bits)
-    return negative, ((1 << fraction_bits) + fraction) * Fraction(2) ** (exponent - bias - fraction_bits)
+        return negative, fraction * two_to(1 - bias - fraction_bits)
+    return negative, ((1 << fraction_bits) + fraction) * two_to(exponent - bias - fraction_bits)
 
 
 def is_nan(bits, kind):
     return kind in FLOATS and decode(bits, kind)[1] == "nan"
 
 
+@cache
 def largest(kind):
     exponent_bits, fraction_bits = FLOATS[kind]
     bias = (1 << (exponent_bits - 1)) - 1
-    return ((2 << fraction_bits) - 1) * Fraction(2) ** (bias - fraction_bits)
+    return ((2 << fraction_bits) - 1) * two_to(bias - fraction_bits)
 
 
 def goes_up(rest, whole, negative, mode):
     """Whether the kept digits `whole` grow by one, for a dropped part 0 <= rest < 1 (in units of the last digit)."""
-    half = Fraction(1, 2)
-    return (
-        rest != 0
-        and {
-            "NONE": rest > half or (rest == half and whole % 2 == 1),
-            "RINT": rest > half or (rest == half and whole % 2 == 1),
-            "ROUND": rest >= half,
-            "FLOOR": negative,
-            "CEIL": not negative,
-            "TRUNC": False,
-            "ODD": whole % 2 == 0,
-        }[mode]
-    )
+    if rest == 0:
+        return False
+    if mode in ("NONE", "RINT"):
+        return rest > HALF or (rest == HALF and whole % 2 == 1)
+    if mode == "ROUND":
+        return rest >= HALF
+    return {"FLOOR": negative, "CEIL": not negative, "TRUNC": False, "ODD": whole % 2 == 0}[mode]
 
 
 def exponent_of(magnitude):
     """floor(log2(magnitude)), exactly."""
     e = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
-    return e if magnitude >= Fraction(2) ** e else e - 1
+    return e if magnitude >= two_to(e) else e - 1
 
 
 def encode_float(value, kind, mode, saturate=False):
@@ -82,17 +84,17 @@ def encode_float(value, kind, mode, saturate=False):
     exponent_bits, fraction_bits = FLOATS[kind]
     sign = int(negative) << (exponent_bits + fraction_bits)
     infinity = ((1 << exponent_bits) - 1) << fraction_bits
-    if magnitude == "nan":
-        return 0 if saturate else infinity | 1 << (fraction_bits - 1)
-    if magnitude == "inf":
+    if isinstance(magnitude, str):
+        if magnitude == "nan":
+            return 0 if saturate else infinity | 1 << (fraction_bits - 1)
         return sign | (infinity - 1 if saturate else infinity)
     bias = (1 << (exponent_bits - 1)) - 1
     lowest = 1 - bias - fraction_bits
     last = max(exponent_of(magnitude) - fraction_bits, lowest) if magnitude else lowest
-    scaled = magnitude / Fraction(2) ** last
+    scaled = magnitude / two_to(last)
     digits = scaled.numerator // scaled.denominator
     digits += goes_up(scaled - digits, digits, negative, mode)
-    rounded = digits * Fraction(2) ** last
+    rounded = digits * two_to(last)
     if rounded > largest(kind):
         stops = mode in ("TRUNC", "ODD") or (mode == "FLOOR" and not negative) or (mode == "CEIL" and negative)
         return sign | (infinity - 1 if stops or saturate else infinity)
@@ -108,10 +110,8 @@ def encode_integer(value, kind, mode):
     negative, magnitude = value
     size, signed = INTEGERS[kind]
     low, high = (-(1 << (size - 1)), (1 << (size - 1)) - 1) if signed else (0, (1 << size) - 1)
-    if magnitude == "nan":
-        return 0
-    if magnitude == "inf":
-        return (low if negative else high) & ((1 << size) - 1)
+    if isinstance(magnitude, str):
+        return 0 if magnitude == "nan" else (low if negative else high) & ((1 << size) - 1)
     whole = magnitude.numerator // magnitude.denominator
     whole += goes_up(magnitude - whole, whole, negative, mode)
     return min(max(-whole if negative else whole, low), high) & ((1 << size) - 1)

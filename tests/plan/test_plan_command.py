@@ -1,14 +1,10 @@
 """`ascendsim plan` as a user meets it, its picture, and its documentation."""
 
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 from io import BytesIO
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 from conftest import ROOT
@@ -19,18 +15,13 @@ from ascendsim.plan import model
 from ascendsim.plan.answer import answer, load_plan
 from ascendsim.plot.plan_map import plan_picture, plan_png
 
-COMMAND = [str(Path(sys.executable).parent / "ascendsim"), "plan"]
 PAGE = ROOT / "docs/plan.md"
 PLANS = sorted(path.stem for path in (ROOT / "tilings").glob("plan_*.toml"))
 
 
-def _run(*arguments, code=0):
-    done = subprocess.run(
-        [*COMMAND, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
-    )
-    assert done.returncode == code, f"{done.returncode}: {done.stdout}{done.stderr}"
-    assert "Traceback" not in done.stderr
-    return done
+@pytest.fixture
+def plan(ascendsim):
+    return lambda *arguments, code=0: ascendsim("plan", *arguments, code=code)
 
 
 @pytest.mark.parametrize(
@@ -44,12 +35,12 @@ def _run(*arguments, code=0):
         (("scenarios/vector_add.toml",), 0),
     ],
 )
-def test_exit_codes(arguments, code):
-    _run(*arguments, code=code)
+def test_exit_codes(arguments, code, plan):
+    plan(*arguments, code=code)
 
 
-def test_json_is_one_object_with_everything():
-    found = json.loads(_run("plan_fused_softmax_grad", "--json").stdout)
+def test_json_is_one_object_with_everything(plan):
+    found = json.loads(plan("plan_fused_softmax_grad", "--json").stdout)
     assert found["fits"] is True
     assert found["tiling"] == {"rows": 9, "k": 1024}
     assert found["solved"]["largest"] == {"safe": 8, "visible": 9, "hardware": 9}
@@ -66,13 +57,13 @@ def test_json_is_one_object_with_everything():
     assert [f["code"] for f in found["findings"]] == ["W-CAP-UB-SAFE"]
 
 
-def test_each_call_has_its_own_sizes_where_two_share_a_temp():
+def test_each_call_has_its_own_sizes_where_two_share_a_temp(plan):
     """By hand: of 16x512 floats SoftMax keeps 512 + 72 floats a row, SoftmaxGrad 512 + 80."""
     own = {"softmax": (2336, 37376), "gradient": (2368, 37888)}
-    lines = [line.split() for line in _run("plan_softmax_steps").stdout.splitlines()]
+    lines = [line.split() for line in plan("plan_softmax_steps").stdout.splitlines()]
     cells = {line[0]: (int(line[3]), int(line[4])) for line in lines if line[0] in own and line[1] == "16x512"}
     assert cells == own
-    found = json.loads(_run("plan_softmax_steps", "--json").stdout)
+    found = json.loads(plan("plan_softmax_steps", "--json").stdout)
     assert {call["call"]: (call["least_bytes"], call["most_bytes"]) for call in found["calls"]} == own
     assert [(temp["least_bytes"], temp["most_bytes"]) for temp in found["temps"]] == [(2368, 37888)]
 
@@ -85,21 +76,21 @@ def test_json_says_whether_cycles_are_calibrated(device, calibrated):
     assert any(row["cycles"] for row in found["table"])
 
 
-def test_out_writes_a_picture_and_the_answer(tmp_path):
+def test_out_writes_a_picture_and_the_answer(tmp_path, plan):
     folder = tmp_path / "a" / "b"
-    _run("plan_matmul_l0b", "--out", folder, code=1)
+    plan("plan_matmul_l0b", "--out", folder, code=1)
     assert {p.name for p in folder.iterdir()} == {"plan.png", "plan.json"}
     assert json.loads((folder / "plan.json").read_text())["fits"] is False
     first = (folder / "plan.png").read_bytes()
     assert Image.open(BytesIO(first)).size[0] == 1800
-    _run("plan_matmul_l0b", "--out", folder, code=1)
+    plan("plan_matmul_l0b", "--out", folder, code=1)
     assert (folder / "plan.png").read_bytes() == first, "the same plan gives the same bytes"
 
 
-def test_out_that_is_a_file_is_refused(tmp_path):
+def test_out_that_is_a_file_is_refused(tmp_path, plan):
     file = tmp_path / "x"
     file.touch()
-    stderr = _run("plan_row_width", "--out", file, code=2).stderr
+    stderr = plan("plan_row_width", "--out", file, code=2).stderr
     assert stderr == f"error: --out {file}: is a file; name a folder\n"
 
 
@@ -173,12 +164,9 @@ def _sessions():
 
 
 @pytest.mark.parametrize(("line", "shown"), _sessions(), ids=lambda text: text[:40])
-def test_the_sessions_of_the_page_are_real(line, shown, tmp_path):
+def test_the_sessions_of_the_page_are_real(line, shown, tmp_path, ascendsim):
     """Predicted cycles may move with the cost model, so the last columns of tables are not compared."""
     words = [str(tmp_path / w) if w.startswith("out/") else w for w in shlex.split(line)]
-    done = subprocess.run(
-        [str(Path(sys.executable).parent / words[0]), *words[1:]],
-        cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ | {"COLUMNS": "100"},
-    )  # fmt: skip
+    done = ascendsim(*words[1:], code=None, columns=100)
     got = [text.split()[:7] for text in (done.stdout + done.stderr).splitlines()]
     assert [text.split()[:7] for text in shown.splitlines()] == got

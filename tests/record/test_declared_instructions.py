@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import Undrawn
 
 import ascendsim as asc
 from ascendsim.checks import check_program, check_rows
@@ -305,7 +306,7 @@ def test_a_run_folder_loads_where_the_file_is_gone(tmp_path):
     (tmp_path / "squared.py").write_text(blocks["python"])
     (tmp_path / "squared.toml").write_text(blocks["toml"])
     result = asc.run(tmp_path / "squared.toml")
-    write_run(result, tmp_path / "out")
+    write_run(result, tmp_path / "out", painter=Undrawn())
     (tmp_path / "squared.py").unlink()
     again = load_run(tmp_path / "out")
     assert again.makespan_cycles == result.makespan_cycles

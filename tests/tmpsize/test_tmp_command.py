@@ -3,8 +3,6 @@
 import json
 import re
 import shlex
-import subprocess
-import sys
 
 import pytest
 from conftest import ROOT
@@ -12,23 +10,18 @@ from conftest import ROOT
 from ascendsim.errors import Rule
 from ascendsim.tmpsize import traps
 
-COMMAND = [sys.executable, "-c", "from ascendsim.cli import main; main()"]
 PAGE = (ROOT / "docs/temp-size.md").read_text()
 
 
-def _run(*arguments, cwd=ROOT, code=0):
-    done = subprocess.run([*COMMAND, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False)
-    assert done.returncode == code, f"{done.returncode}: {done.stdout}{done.stderr}"
-    assert "Traceback" not in done.stderr
-    return done
+@pytest.fixture
+def tmpsize(ascendsim):
+    return lambda api, shape, kind, *more, code=0: ascendsim(
+        "tmpsize", api, "--shape", shape, "--dtype", kind, *more, code=code
+    )
 
 
-def _tmpsize(api, shape, kind, *more, code=0):
-    return _run("tmpsize", api, "--shape", shape, "--dtype", kind, *more, code=code)
-
-
-def test_the_answer_on_one_page():
-    assert _tmpsize("softmaxgrad", "64,128", "float", "--temp", "16384").stdout.splitlines() == [
+def test_the_answer_on_one_page(tmpsize):
+    assert tmpsize("softmaxgrad", "64,128", "float", "--temp", "16384").stdout.splitlines() == [
         "SoftmaxGrad 64x128 float on Ascend910B1",
         "       temp B  reserved B  touched B  split_m  tiles  tail_m  cycles",
         "min       832         832        576        1     64       0   26780",
@@ -43,47 +36,47 @@ def test_the_answer_on_one_page():
     ]
 
 
-def test_field_case_f3():
-    done = _tmpsize("softmaxgrad", "64,128", "float", "--beside", "calc=196352", code=1)
+def test_field_case_f3(tmpsize):
+    done = tmpsize("softmaxgrad", "64,128", "float", "--beside", "calc=196352", code=1)
     assert (
         "E-TMP-LEFT 0 B left in the Ascend C visible UB, the API needs at least 832 B (53248 B for full speed) "
         "(to mend it: claim at most 195520 B beside it)\n"
     ) in done.stdout
-    accepted = _tmpsize("softmaxgrad", "64,128", "float", "--beside", "calc=195520", "--temp", "832", "--json")
+    accepted = tmpsize("softmaxgrad", "64,128", "float", "--beside", "calc=195520", "--temp", "832", "--json")
     assert {f["code"] for f in json.loads(accepted.stdout)["findings"]} == {"W-CAP-UB-SAFE"}
-    _tmpsize("softmaxgrad", "64,128", "float", "--beside", "calc=195521", "--temp", "832", code=1)
+    tmpsize("softmaxgrad", "64,128", "float", "--beside", "calc=195521", "--temp", "832", code=1)
 
 
-def test_field_case_f4():
-    half = json.loads(_tmpsize("softmaxgrad", "128,128", "half", "--json").stdout)
+def test_field_case_f4(tmpsize):
+    half = json.loads(tmpsize("softmaxgrad", "128,128", "half", "--json").stdout)
     assert (half["max_bytes"], half["min_bytes"], half["tensor_bytes"]) == (245760, 1920, 98304)
     assert half["limits"][1] == {"name": "visible", "limit_bytes": 196352, "left_bytes": 98048, "rows": 51}
-    text = _tmpsize("softmaxgrad", "128,128", "float", "--reuse-source").stdout
+    text = tmpsize("softmaxgrad", "128,128", "float", "--reuse-source").stdout
     assert "Beside it in UB: grad 65536 B, src 65536 B; 131072 B in all.\n" in text
     assert "visible      196352   65280             78\n" in text
-    full = json.loads(_tmpsize("softmaxgrad", "128,128", "float", "--json").stdout)
+    full = json.loads(tmpsize("softmaxgrad", "128,128", "float", "--json").stdout)
     assert (full["max_bytes"], full["min_bytes"], full["tensor_bytes"]) == (106496, 832, 196608)
     assert full["limits"][1]["left_bytes"] == -256
 
 
-def test_tensors_that_do_not_fit():
-    text = _tmpsize("softmaxgrad", "960,960", "float").stdout
+def test_tensors_that_do_not_fit(tmpsize):
+    text = tmpsize("softmaxgrad", "960,960", "float").stdout
     assert "At most 15 rows can be in UB together with the minimum temp.\n" in text
-    text = _tmpsize("softmaxflashv2", "40,8192", "half", "--basic-block").stdout
+    text = tmpsize("softmaxflashv2", "40,8192", "half", "--basic-block").stdout
     assert "Not one row can be in UB together with the minimum temp.\n" in text
 
 
-def test_an_architecture_has_sizes_only():
-    answer = json.loads(_tmpsize("softmaxgrad", "8,64", "half", "--arch", "3510", "--json").stdout)
+def test_an_architecture_has_sizes_only(tmpsize):
+    answer = json.loads(tmpsize("softmaxgrad", "8,64", "half", "--arch", "3510", "--json").stdout)
     assert answer["min_bytes"] == 512
     assert answer["choices"]["min"]["cycles"] is None
     assert (answer["limits"], answer["left_bytes"], answer["soc"]) == ([], None, None)
-    text = _tmpsize("softmaxgrad", "8,64", "half", "--arch", "3510").stdout
+    text = tmpsize("softmaxgrad", "8,64", "half", "--arch", "3510").stdout
     assert text.startswith("SoftmaxGrad 8x64 half on arch 3510\n")
 
 
-def test_the_family_by_name():
-    text = _tmpsize("softmaxflashv2", "64,128", "half", "--sum-dtype", "float", "--update", "--brc").stdout
+def test_the_family_by_name(tmpsize):
+    text = tmpsize("softmaxflashv2", "64,128", "half", "--sum-dtype", "float", "--update", "--brc").stdout
     assert text.splitlines()[:5] == [
         "SoftMaxFlashV2 64x128 half, sums float, update, sums not broadcast on Ascend910B1",
         "      temp B  split_m  tiles  tail_m",
@@ -93,10 +86,10 @@ def test_the_family_by_name():
     ]
 
 
-def test_curve_picture_and_export(tmp_path):
+def test_curve_picture_and_export(tmp_path, tmpsize):
     folder = tmp_path / "a"
     more = ("--within", "10", "--out", folder, "--export", folder)
-    text = _tmpsize("softmaxgrad", "64,128", "float", *more).stdout
+    text = tmpsize("softmaxgrad", "64,128", "float", *more).stdout
     lines = text.splitlines()
     assert "best   53248       53248      36864       64      1       0    2180" in lines
     assert lines[-5:-3] == [
@@ -110,22 +103,22 @@ def test_curve_picture_and_export(tmp_path):
     assert (folder / names[2]).read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_given_temp_is_exported_whatever_else_is_asked(tmp_path):
-    _tmpsize("softmaxgrad", "64,128", "float", "--temp", "20000", "--within", "20", "--export", tmp_path)
+def test_a_given_temp_is_exported_whatever_else_is_asked(tmp_path, tmpsize):
+    tmpsize("softmaxgrad", "64,128", "float", "--temp", "20000", "--within", "20", "--export", tmp_path)
     assert "tmp_bytes = 20000" in (tmp_path / "softmaxgrad_64x128_float.toml").read_text()
 
 
 @pytest.mark.parametrize("option", ["--out", "--export"])
-def test_a_file_in_the_place_of_a_folder(tmp_path, option):
+def test_a_file_in_the_place_of_a_folder(tmp_path, option, tmpsize):
     file = tmp_path / "f"
     file.write_text("kept")
-    done = _tmpsize("softmaxgrad", "64,128", "float", option, file, code=2)
+    done = tmpsize("softmaxgrad", "64,128", "float", option, file, code=2)
     assert done.stderr == f"error: {option} {file}: is a file; name a folder\n"
     assert file.read_text() == "kept"
 
 
-def test_everything_as_json(tmp_path):
-    done = _tmpsize("softmaxgrad", "64,128", "float", "--curve", "--within", "10", "--export", tmp_path, "--json")
+def test_everything_as_json(tmp_path, tmpsize):
+    done = tmpsize("softmaxgrad", "64,128", "float", "--curve", "--within", "10", "--export", tmp_path, "--json")
     answer = json.loads(done.stdout)
     assert len(answer["curve"]["points"]) == 11
     assert (answer["within"]["percent"], answer["within"]["tmp_bytes"]) == (10.0, 26624)
@@ -146,8 +139,8 @@ def test_everything_as_json(tmp_path):
         (["--arch", "2201", "--curve"], "curve: an architecture has no cycles; name a part with --soc"),
     ],
 )
-def test_refused(more, text):
-    assert text in _tmpsize("softmaxgrad", "8,64", "float", *more, code=2).stderr
+def test_refused(more, text, tmpsize):
+    assert text in tmpsize("softmaxgrad", "8,64", "float", *more, code=2).stderr
 
 
 # ---- the page ---------------------------------------------------------------------------------------------------
@@ -172,8 +165,8 @@ def test_the_page_names_every_trap():
 
 
 @pytest.mark.parametrize(("line", "shown"), SESSIONS, ids=[line for line, _ in SESSIONS])
-def test_sessions_of_the_page_are_what_is_printed(line, shown, tmp_path):
+def test_sessions_of_the_page_are_what_is_printed(line, shown, tmp_path, ascendsim):
     words = shlex.split(line)
-    done = subprocess.run([*COMMAND, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = ascendsim(*words, cwd=tmp_path, code=None)
     wanted = [text[4:] for text in shown.splitlines()]
     assert [text.rstrip() for text in (done.stdout + done.stderr).splitlines()] == [text.rstrip() for text in wanted]
