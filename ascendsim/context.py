@@ -17,6 +17,7 @@ from ascendsim.dtypes import UINT8, DType, pack, unpack
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa.gather import BASE_ALIGN, BASE_RANGE
 from ascendsim.isa.instruction import CompareMask, Operand, Row, Step, TensorRef
+from ascendsim.isa.mmad_arithmetic import accumulate
 from ascendsim.isa.rules import OOB_LOCAL
 from ascendsim.memory import POISON, Bytes, Lanes
 from ascendsim.program import Places, Program, Template
@@ -219,7 +220,6 @@ class Machine:
     """Byte indices that the running row has written, with keep_log."""
     micro_written: dict[int, tuple[str, str]] = field(default_factory=dict)
     """Of the running vector function, with keep_log: bytes and CRC of what each micro-operation has written."""
-    computes: bool = True
     epoch: int = 0
     """Counts the times that bytes may have become unwritten."""
     compare_mask: CompareMask = field(default_factory=lambda: CompareMask(np.zeros(0, np.uint8)))
@@ -444,6 +444,10 @@ class Machine:
 
         return keep
 
+    def accumulate(self, a: Array, b: Array, c: Array, fractal_k: int) -> None:
+        """Add the product of two matrices to a third."""
+        accumulate(a, b, c, self.mmad_order, fractal_k)
+
     # ---- behind it ----------------------------------------------------------------------------------------------
 
     def scalar_bits(self, row: Row) -> int:
@@ -571,6 +575,9 @@ class DryMachine(Machine):
         if known.buffer is Buffer.GM:
             return _NoGlobal(self, known.slot, operand.offset_bytes, at.of_bytes(element.bytes), element.numpy)
         return super()._area(operand, at, element, written=written, tensor=tensor)
+
+    def accumulate(self, a: Array, b: Array, c: Array, fractal_k: int) -> None:
+        """Nothing is multiplied."""
 
     def dry_frame(self, template: Template) -> Frame:
         """Return registers of 0 for a call, and no slots."""

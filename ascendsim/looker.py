@@ -8,7 +8,7 @@ import numpy as np
 from ascendsim.dtypes import unpack
 from ascendsim.isa.instruction import Array, CompareMask, Operand, Row, Step, TensorRef
 from ascendsim.memory import Lanes
-from ascendsim.terms import Buffer, HalfOverflow, MmadOrder
+from ascendsim.terms import Buffer, HalfOverflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,6 @@ class Looker:
     """The Context that computes with zeros and notes which bytes are read and written."""
 
     overflow = HalfOverflow.INF_NAN
-    mmad_order = MmadOrder.STEP
-    computes = False
     keeps_log = False
 
     def __init__(self, tensors: tuple[TensorRef, ...]) -> None:
@@ -115,6 +113,9 @@ class Looker:
         self._note(operand, at, writes=False)
         self._note(operand, at, writes=True)
         return lambda values: None  # noqa: ARG005
+
+    def accumulate(self, a: Array, b: Array, c: Array, fractal_k: int) -> None:
+        """Nothing is multiplied."""
 
     def scalar(self, row: Row) -> Callable[[], Array]:
         """Return what gives a zero."""

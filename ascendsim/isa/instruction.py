@@ -12,7 +12,7 @@ from ascendsim.device import Device, VectorCost
 from ascendsim.dtypes import DType
 from ascendsim.errors import Finding, Rule
 from ascendsim.memory import GlobalTensor, Lanes, LocalTensor, Tensor
-from ascendsim.terms import FULL_MASK, Buffer, CoreKind, HalfOverflow, HardEvent, KernelType, MaskMode, MmadOrder, Pipe
+from ascendsim.terms import FULL_MASK, Buffer, CoreKind, HalfOverflow, HardEvent, KernelType, MaskMode, Pipe
 
 Array = NDArray[Any]
 
@@ -224,14 +224,6 @@ class Context(Protocol):
     def overflow(self) -> HalfOverflow:
         """Half-overflow mode in force."""
 
-    @property
-    def mmad_order(self) -> MmadOrder:
-        """In which order Mmad adds products."""
-
-    @property
-    def computes(self) -> bool:
-        """Whether values matter; a context that only looks gives zeros and takes any."""
-
     def distance(self, a: Operand, b: Operand) -> int | None:
         """Return the bytes from the start of `a` to the start of `b`; None where they cannot meet, in GM and in UB."""
 
@@ -277,6 +269,9 @@ class Context(Protocol):
 
         Values that do not fit into `length_bytes` are found and dropped.
         """
+
+    def accumulate(self, a: Array, b: Array, c: Array, fractal_k: int) -> None:
+        """Add the product of a [m, k] and b [k, n] to c [m, n], in the device's order; fractals are `fractal_k` deep."""
 
     @property
     def compare_mask(self) -> CompareMask:

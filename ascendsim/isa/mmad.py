@@ -12,7 +12,6 @@ from ascendsim.isa import rules
 from ascendsim.isa.cube_rules import ALIGN_L0C, aligned_to_memory, fields_in, off_boundary
 from ascendsim.isa.forms import Call, Form, declare
 from ascendsim.isa.instruction import Array, Context, Instruction, Row, Step, TensorRef, finds
-from ascendsim.isa.mmad_arithmetic import accumulate
 from ascendsim.layout import c0_elements, elements, offsets
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import CUBE_SIDE, Layout, Pipe
@@ -153,8 +152,7 @@ def _run(ctx: Context, row: Row) -> Step | None:
 
     def step() -> None:
         a, b, c = read_a(), read_b(), start()
-        if ctx.computes:
-            accumulate(_as_factor(a), _as_factor(b), c, ctx.mmad_order, depth)
+        ctx.accumulate(_as_factor(a), _as_factor(b), c, depth)
         write(c.reshape(-1).astype(kind.numpy, copy=False))
 
     return step
