@@ -21,6 +21,7 @@ from ascendsim.checks.redundant import without
 from ascendsim.checks.static import UNDEFINED
 from ascendsim.checks.sums import without_consequences
 from ascendsim.checks.suppress import Suppression, set_apart, unused
+from ascendsim.computed import Sample
 from ascendsim.context import ALIGN_OFFSET, INDEX_RANGE, OOB_PLACED, UNINIT
 from ascendsim.cost import links_of, template_schedule
 from ascendsim.cross import groups_of
@@ -38,7 +39,7 @@ from ascendsim.program import Program, QueInfo
 from ascendsim.progress import COMPILING, Progress, silent, stage
 from ascendsim.record import Kernel, record
 from ascendsim.result import RunResult
-from ascendsim.sample import Sample, choose_tiles, execute_sample
+from ascendsim.sample import choose_tiles, execute_sample
 from ascendsim.scenario import Scenario, load_scenario
 from ascendsim.terms import HalfOverflow, KernelType, Pipe
 from ascendsim.user_code import load_function

@@ -10,11 +10,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ascendsim import analysis
+from ascendsim.computed import Sample
 from ascendsim.device import Device
 from ascendsim.engine.base import Timeline
 from ascendsim.errors import Finding, Severity, Suppressed
 from ascendsim.program import Program
-from ascendsim.sample import Sample
 from ascendsim.terms import Pipe
 
 Array = NDArray[Any]

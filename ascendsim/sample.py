@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendsim.computed import Sample, Tile
 from ascendsim.context import Frame
 from ascendsim.device import Device
 from ascendsim.errors import InputError
@@ -36,32 +37,6 @@ MOST_RUNS = 1 << 20
 
 
 # ---- tiles ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Tile:
-    """One use of a @tile function that writes GM: on which core, and the how-many-th there."""
-
-    core: int
-    function: str
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """What of a program was computed.
-
-    Attributes:
-        tiles: the tiles whose output is there.
-        tiles_there: how many tiles the program has.
-        calls_run: calls that were computed.
-        calls: calls that the program has.
-    """
-
-    tiles: tuple[Tile, ...]
-    tiles_there: int
-    calls_run: int
-    calls: int
 
 
 class _Tiles:

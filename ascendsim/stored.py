@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ascendsim import __version__
+from ascendsim.computed import Sample, Tile
 from ascendsim.device import Device
 from ascendsim.engine.base import TIMELINE_COLUMNS, Skip, Timeline, Totals
 from ascendsim.errors import Finding, Suppressed
 from ascendsim.program import from_arrays, to_arrays
 from ascendsim.result import Expectation, RunResult
-from ascendsim.sample import Sample, Tile
 
 SCHEMA = 3
 """2: what all rows add up to stands beside the rows, of which a long run keeps only some. 3: devices say whether their

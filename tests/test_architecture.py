@@ -26,6 +26,7 @@ LAYERS = {
     "reference": {"reference"},
     "engine": {"engine", "errors", "jit", "progress", "terms"},
     "cross": {"terms"},
+    "computed": set(),
     "looker": {"dtypes", "isa", "memory", "terms"},
     "context": {"dtypes", "errors", "isa", "memory", "program", "terms"},
     "pipes": {"context", "cross", "errors", "isa", "program", "terms"},
@@ -44,6 +45,7 @@ LAYERS = {
     },
     "sample": {
         *(
+            "computed",
             "context",
             "device",
             "dtypes",
@@ -70,7 +72,7 @@ LAYERS = {
     },
     "show_rules": {"catalogue", "errors"},
     "window": {"engine", "errors", "program"},
-    "result": {"analysis", "device", "engine", "errors", "program", "sample", "terms"},
+    "result": {"analysis", "computed", "device", "engine", "errors", "program", "terms"},
     "words": {"analysis", "engine", "record", "result", "terms"},
     "report": {"errors", "result", "terms", "words"},
     "trace": {"__init__", "analysis", "device", "engine", "isa", "program", "result", "terms"},
@@ -89,6 +91,7 @@ LAYERS = {
             "analysis",
             "arrays",
             "checks",
+            "computed",
             "context",
             "cost",
             "cross",
@@ -131,7 +134,7 @@ LAYERS = {
         *("files", "report", "scenario", "terms", "tmpsize", "tpipe"),
     },
     "painter": {"errors"},
-    "stored": {"__init__", "device", "engine", "errors", "program", "result", "sample"},
+    "stored": {"__init__", "computed", "device", "engine", "errors", "program", "result"},
     "runfolder": {
         "__init__",
         "arrays",

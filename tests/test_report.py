@@ -13,11 +13,11 @@ from rich.console import Console
 import ascendsim as asc
 from ascendsim import report, runfolder, trace
 from ascendsim.arrays import load_npz, npz_bytes
+from ascendsim.computed import Sample, Tile
 from ascendsim.engine.base import Keep, Skip, Totals
 from ascendsim.errors import InputError
 from ascendsim.plot import process
 from ascendsim.result import Expectation
-from ascendsim.sample import Sample, Tile
 from ascendsim.stored import result_of
 
 SMALL = {

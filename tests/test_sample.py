@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ascendsim.computed import Sample, Tile
 from ascendsim.context import Machine
 from ascendsim.device import load_device
 from ascendsim.dtypes import FLOAT, dtype
@@ -16,7 +17,7 @@ from ascendsim.isa.move import DataCopyParams
 from ascendsim.machine import _gm_bytes, _prepare
 from ascendsim.memory import Bytes, LocalTensor, place_in_gm
 from ascendsim.record import record, tile
-from ascendsim.sample import HOW, Closure, Sample, Spans, Tile, choose_tiles, execute_sample
+from ascendsim.sample import HOW, Closure, Spans, choose_tiles, execute_sample
 from ascendsim.scenario import load_scenario
 from ascendsim.terms import HalfOverflow, HardEvent, TPosition
 

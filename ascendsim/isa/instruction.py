@@ -271,7 +271,7 @@ class Context(Protocol):
         """
 
     def accumulate(self, a: Array, b: Array, c: Array, fractal_k: int) -> None:
-        """Add the product of a [m, k] and b [k, n] to c [m, n], in the device's order; fractals are `fractal_k` deep."""
+        """Add a [m, k] times b [k, n] to c [m, n] in the device's order; `fractal_k` is the depth of a fractal."""
 
     @property
     def compare_mask(self) -> CompareMask:
