@@ -130,7 +130,8 @@ def _reference(scenario: Scenario, inputs: Mapping[str, Array], name: str, spec:
     if spec.reference == "operator":
         if operator is None:
             raise InputError(f'expect.values.{name}: reference = "operator" needs an operator; name "file.py:function"')
-        return operator.reference(inputs, operator.tiling_model.model_validate(scenario.tiling))[name]
+        outputs = {output: scenario.tensors[output].element for output in operator.outputs}
+        return operator.reference(inputs, operator.tiling_model.model_validate(scenario.tiling), outputs)[name]
     assert spec.reference is not None
     function = load_function(spec.reference, scenario.folder, f"expect.values.{name}.reference")
     return Reference(_from_user(function, inputs, name, spec.reference), None)

@@ -10,11 +10,14 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ascendsim.device import Device
-from ascendsim.dtypes import FLOAT, HALF, DType
+from ascendsim.dtypes import FLOAT, HALF, INT8, INT32, DType
 from ascendsim.errors import InputError
+from ascendsim.op_host.matmul import BIAS_QUEUES, QUEUES, MatmulChoice, MatmulTensors, MatmulTiling, matmul_tiling
 from ascendsim.op_host.softmax_grad_operator import SoftmaxGradOperatorTiling, TmpBytes, operator_tiling
+from ascendsim.op_kernel.matmul import matmul, matmul_bias
 from ascendsim.op_kernel.softmax_grad_operator import softmax_grad_operator
 from ascendsim.record import Kernel
+from ascendsim.reference import matmul as matmul_reference
 from ascendsim.reference.softmax_grad import softmax_grad, softmax_grad_bound
 from ascendsim.terms import DATABLOCK_BYTES, KernelType
 
@@ -62,10 +65,10 @@ class Operator:
     kernel: Kernel
     host: Callable[[Device, Shapes, Any, Mapping[str, int]], Any]
     """(device, shapes of the tensors, validated [tiling], buffers of each queue) -> what the kernel takes last."""
-    reference: Callable[[Mapping[str, Array], Any], dict[str, Reference]]
-    """(inputs, validated [tiling]) -> reference of each output."""
-    shapes: Callable[[tuple[int, ...], DType, Mapping[str, Any]], dict[str, tuple[int, ...]]]
-    """(shape of its data, dtype, [tiling]) -> shape of each tensor."""
+    reference: Callable[[Mapping[str, Array], Any, Mapping[str, DType]], dict[str, Reference]]
+    """(inputs, validated [tiling], types of the outputs) -> reference of each output."""
+    shapes: Callable[[tuple[int, ...], DType, Mapping[str, Any]], dict[str, tuple[int, ...]]] | None
+    """(shape of its data, dtype, [tiling]) -> shape of each tensor; None where a tiling alone cannot be judged."""
     kernel_type: KernelType | None = None
     """Which cores run it where the device has them apart; None for vector cores."""
 
@@ -102,7 +105,10 @@ def _softmax_grad_host(
     )
 
 
-def _softmax_grad_reference(inputs: Mapping[str, Array], tiling: SoftmaxGradTiling) -> dict[str, Reference]:
+def _softmax_grad_reference(
+    inputs: Mapping[str, Array], tiling: SoftmaxGradTiling, outputs: Mapping[str, DType]
+) -> dict[str, Reference]:
+    del outputs
     k = inputs["src"].shape[-1]
     grad, src = inputs["grad"].reshape(-1, k), inputs["src"].reshape(-1, k)
     values = softmax_grad(grad, src, is_front=tiling.is_front, ori_k=tiling.ori_k)
@@ -122,6 +128,62 @@ def _softmax_grad_shapes(
     return {"grad": shape, "src": shape, "dst": rows if tiling.get("is_front") is True else shape}
 
 
+class MatmulKeys(BaseModel):
+    """Keys of [tiling] of the matmul operators; see op_host.matmul.MatmulChoice."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    base_m: int | None = Field(default=None, ge=1)
+    base_n: int | None = Field(default=None, ge=1)
+    base_k: int | None = Field(default=None, ge=1)
+    single_core_m: int | None = Field(default=None, ge=1)
+    single_core_n: int | None = Field(default=None, ge=1)
+    step_k: int | None = Field(default=None, ge=1)
+    split_k: int = Field(default=1, ge=1)
+    a_transposed: bool = False
+    b_transposed: bool = False
+    a_full_load: bool = False
+    relu: bool = False
+    unit_flag: bool = False
+
+
+def _matmul_host(device: Device, shapes: Shapes, keys: MatmulKeys, nums: Mapping[str, int]) -> MatmulTiling:
+    (a_shape, a), (b_shape, b), (_, c) = shapes["a"], shapes["b"], shapes["c"]
+    for name, shape in (("a", a_shape), ("b", b_shape)):
+        if len(shape) != 2:
+            raise InputError(f"tensors.{name}.shape = {list(shape)}: must be a matrix, two axes")
+    if a is not b:
+        raise InputError(f"tensors.b is {b}, tensors.a {a}: must be equal")
+    m, k = reversed(a_shape) if keys.a_transposed else a_shape
+    b_k, n = reversed(b_shape) if keys.b_transposed else b_shape
+    if k != b_k:
+        raise InputError(
+            f"tensors.b.shape = {list(b_shape)}: its K is {b_k}, that of tensors.a {k}; must be equal "
+            "(tiling.a_transposed and b_transposed say which axis it is)"
+        )
+    acc = INT32 if a is INT8 else FLOAT
+    wanted = {"c": (m, n)} | ({"bias": (n,)} if "bias" in shapes else {})
+    for name, shape in wanted.items():
+        if shapes[name][0] != shape:
+            raise InputError(f"tensors.{name}.shape = {list(shapes[name][0])}: must be {list(shape)}")
+    if "bias" in shapes and shapes["bias"][1] is not acc:
+        raise InputError(f"tensors.bias: dtype {shapes['bias'][1]}; must be {acc}, as results of {a} are added up")
+    tensors = MatmulTensors(m, n, k, a, c, acc, "bias" in shapes)
+    return matmul_tiling(device, tensors, MatmulChoice(**keys.model_dump()), nums)
+
+
+def _matmul_reference(
+    inputs: Mapping[str, Array], keys: MatmulKeys, outputs: Mapping[str, DType]
+) -> dict[str, Reference]:
+    operands = inputs["a"], inputs["b"], inputs.get("bias")
+    transposed = {"a_transposed": keys.a_transposed, "b_transposed": keys.b_transposed}
+    values = matmul_reference.matmul(*operands, **transposed, relu=keys.relu)
+    bound = matmul_reference.matmul_bound(
+        *operands, **transposed, output=outputs["c"].numpy.name, split_k=keys.split_k
+    )
+    return {"c": Reference(values, bound)}
+
+
 OPERATORS = {
     "softmax_grad": Operator(
         name="softmax_grad",
@@ -133,7 +195,31 @@ OPERATORS = {
         host=_softmax_grad_host,
         reference=_softmax_grad_reference,
         shapes=_softmax_grad_shapes,
-    )
+    ),
+    "matmul": Operator(
+        name="matmul",
+        tensors=("a", "b", "c"),
+        outputs=("c",),
+        queues=QUEUES,
+        tiling_model=MatmulKeys,
+        kernel=matmul,
+        host=_matmul_host,
+        reference=_matmul_reference,
+        shapes=None,
+        kernel_type=KernelType.AIC_ONLY,
+    ),
+    "matmul_bias": Operator(
+        name="matmul_bias",
+        tensors=("a", "b", "bias", "c"),
+        outputs=("c",),
+        queues=QUEUES | BIAS_QUEUES,
+        tiling_model=MatmulKeys,
+        kernel=matmul_bias,
+        host=_matmul_host,
+        reference=_matmul_reference,
+        shapes=None,
+        kernel_type=KernelType.AIC_ONLY,
+    ),
 }
 
 

@@ -1,0 +1,394 @@
+"""The matmul operator: C = A B (+ bias) on the Cube cores, GM to GM.
+
+Each core makes blocks of C. For a block it goes along K: A and B come to L1 as fractals, several steps of base_k at a
+time; every step goes on to L0A and L0B and is added to the block in L0C, which Fixpipe stores. Loads of the next step
+are issued before the current one is multiplied, as far as the queues have buffers.
+"""
+
+from dataclasses import dataclass
+
+from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT8, DType
+from ascendsim.isa.fixpipe import FixpipeParamsV220
+from ascendsim.isa.load import LoadData2DParams, LoadData2dTransposeParams
+from ascendsim.isa.mmad import MmadParams
+from ascendsim.isa.move import DataCopyParams
+from ascendsim.isa.nd2nz import Nd2NzParams
+from ascendsim.memory import GlobalTensor, LocalTensor
+from ascendsim.op_host.matmul import MOST_PITCH, MatmulTiling, Panel, Step, blocks_of_core, square_side, steps_of_core
+from ascendsim.record import AiCore, tile
+from ascendsim.terms import (
+    CUBE_SIDE,
+    DATABLOCK_BYTES,
+    FRACTAL_BYTES,
+    MAX_REPEAT_TIMES,
+    Pipe,
+    QuantMode,
+    TPosition,
+    align_up,
+    ceil_div,
+)
+from ascendsim.tpipe import TQue
+
+BARRIER_FRACTALS = 10
+"""Mmads of fewer fractals of C that add to each other need a barrier between them (asc-devkit docs, Mmad page)."""
+UNIT_KEEP, UNIT_HAND_OVER = 2, 3
+"""Values of unit_flag: of all Mmads of a block but the last, and of the last and Fixpipe (unit flag page)."""
+BIAS_TABLE_BYTES = 64
+"""Unit of copies into the bias table (asc-devkit docs, DataCopy L1 to BiasTable page)."""
+QUANT = {HALF: QuantMode.F322F16, BFLOAT16: QuantMode.F322BF16}
+"""Conversions on the way out; other types stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """The tensors in GM."""
+
+    a: GlobalTensor
+    b: GlobalTensor
+    bias: GlobalTensor | None
+    c: GlobalTensor
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """Where blocks wait between the pipes; c1 and c2 hold the bias."""
+
+    a1: TQue
+    b1: TQue
+    a2: TQue
+    b2: TQue
+    co1: TQue
+    c1: TQue | None
+    c2: TQue | None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one load of B adds to a block of C.
+
+    Attributes:
+        m, n: of the block of C.
+        k: of this load of B.
+        a_k: of the load of A.
+        a_at: where in it this work starts, along k.
+        is_first: the block's first work: it starts from zero or from the bias.
+        is_last: the block's last.
+        with_bias: whether it starts from the bias.
+    """
+
+    m: int
+    n: int
+    k: int
+    a_k: int
+    a_at: int
+    is_first: bool
+    is_last: bool
+    with_bias: bool
+
+
+def matmul(asc: AiCore, a: GlobalTensor, b: GlobalTensor, c: GlobalTensor, t: MatmulTiling) -> None:
+    """C = A B for matrices in GM.
+
+    Args:
+        asc: the core.
+        a: [m, k], or [k, m] with t.a_transposed.
+        b: [k, n], or [n, k] with t.b_transposed.
+        c: [m, n].
+        t: from op_host.
+    """
+    _matmul(asc, Operands(a, b, None, c), t)
+
+
+def matmul_bias(
+    asc: AiCore, a: GlobalTensor, b: GlobalTensor, bias: GlobalTensor, c: GlobalTensor, t: MatmulTiling
+) -> None:
+    """C = A B + bias, the bias [n] added to each row. Arguments otherwise as `matmul`."""
+    _matmul(asc, Operands(a, b, bias, c), t)
+
+
+def _matmul(asc: AiCore, gm: Operands, t: MatmulTiling) -> None:
+    queues = _init_queues(asc, t)
+    blocks = blocks_of_core(t, asc.get_block_num(), asc.get_block_idx())
+    steps, panels = steps_of_core(t, blocks)
+    starts = [block for block in blocks if gm.bias and block.k_at == 0]
+    a_loaded = b_loaded = bias_loaded = 0
+    adds = False
+    for i, step in enumerate(steps):
+        for panel in panels[a_loaded : step.panel + t.a1_num]:
+            _load_a(asc, _a_of(gm.a, panel, t), queues, panel.m, panel.k, t)
+            a_loaded += 1
+        for ahead in steps[b_loaded : i + t.b1_num]:
+            _load_b(asc, _b_of(gm.b, ahead, t), queues, ahead.k, ahead.block.n, t)
+            b_loaded += 1
+        for block in starts[bias_loaded : step.block_number + t.c1_num]:
+            _load_bias(asc, gm.bias[block.n_at], queues, block.n, t)
+            bias_loaded += 1
+        if step.starts_panel:
+            a1 = queues.a1.deque(gm.a.dtype)
+        if step.is_first:
+            c1 = queues.co1.alloc_tensor(t.acc)
+        _multiply(asc, c1, a1, queues, _work(step, panels[step.panel], t), t)
+        if step.ends_panel:
+            queues.a1.free_tensor(a1)
+        if step.is_last:
+            queues.co1.enque(c1)
+            if step.block.k_at and not adds:  # every first part has to be in GM before others are added to it
+                asc.sync_all(is_aiv_only=False)
+                adds = True
+            _store(asc, gm.c[step.block.m_at * t.n + step.block.n_at], queues, step.block.m, step.block.n, adds, t)
+    if t.parts_k > 1 and not adds:
+        asc.sync_all(is_aiv_only=False)
+
+
+def _init_queues(asc: AiCore, t: MatmulTiling) -> Queues:
+    pipe = asc.t_pipe()
+    queues = Queues(
+        a1=asc.t_que(TPosition.A1, t.a1_num, "a1"),
+        b1=asc.t_que(TPosition.B1, t.b1_num, "b1"),
+        a2=asc.t_que(TPosition.A2, 1, "a2"),
+        b2=asc.t_que(TPosition.B2, 1, "b2"),
+        co1=asc.t_que(TPosition.CO1, 1, "co1"),
+        c1=asc.t_que(TPosition.C1, t.c1_num, "c1") if t.has_bias else None,
+        c2=asc.t_que(TPosition.C2, 1, "c2") if t.has_bias else None,
+    )
+    pipe.init_buffer(queues.a1, t.a1_num, t.a1_bytes)
+    pipe.init_buffer(queues.b1, t.b1_num, t.b1_bytes)
+    pipe.init_buffer(queues.a2, t.a2_num, t.a2_bytes)
+    pipe.init_buffer(queues.b2, t.b2_num, t.b2_bytes)
+    pipe.init_buffer(queues.co1, t.co1_num, t.co1_bytes)
+    if queues.c1 and queues.c2:
+        pipe.init_buffer(queues.c1, t.c1_num, t.c1_bytes)
+        pipe.init_buffer(queues.c2, t.c2_num, t.c2_bytes)
+    return queues
+
+
+def _a_of(a: GlobalTensor, panel: Panel, t: MatmulTiling) -> GlobalTensor:
+    return a[panel.k_at * t.m + panel.m_at] if t.a_transposed else a[panel.m_at * t.k + panel.k_at]
+
+
+def _b_of(b: GlobalTensor, step: Step, t: MatmulTiling) -> GlobalTensor:
+    n_at = step.block.n_at
+    return b[n_at * t.k + step.k_at] if t.b_transposed else b[step.k_at * t.n + n_at]
+
+
+def _work(step: Step, panel: Panel, t: MatmulTiling) -> Work:
+    block = step.block
+    with_bias = t.has_bias and step.is_first and block.k_at == 0
+    return Work(block.m, block.n, step.k, panel.k, step.k_at - panel.k_at, step.is_first, step.is_last, with_bias)
+
+
+# ---- GM -> L1 ---------------------------------------------------------------------------------------------------------
+
+
+@tile
+def _load_a(asc: AiCore, a: GlobalTensor, queues: Queues, m: int, k: int, t: MatmulTiling) -> None:
+    with asc.trace("load A"):
+        a1 = queues.a1.alloc_tensor(a.dtype)
+        if t.a_transposed:
+            _to_turn(asc, a1, a, k, m, t.m)
+        elif m == 1:  # Mmad reads a single row as it comes
+            asc.data_copy(a1, a, Nd2NzParams(1, 1, k, 0, t.k, 1, 1, 0))
+        else:
+            asc.data_copy(a1, a, Nd2NzParams(1, m, k, 0, t.k, align_up(m, CUBE_SIDE), 1, 0))
+        queues.a1.enque(a1)
+
+
+@tile
+def _load_b(asc: AiCore, b: GlobalTensor, queues: Queues, k: int, n: int, t: MatmulTiling) -> None:
+    with asc.trace("load B"):
+        b1 = queues.b1.alloc_tensor(b.dtype)
+        if t.b_transposed:
+            asc.data_copy(b1, b, Nd2NzParams(1, n, k, 0, t.k, align_up(n, CUBE_SIDE), 1, 0))
+        else:
+            _to_turn(asc, b1, b, k, n, t.n)
+        queues.b1.enque(b1)
+
+
+def _to_turn(asc: AiCore, dst: LocalTensor, src: GlobalTensor, rows: int, columns: int, pitch: int) -> None:
+    """Load rows along k so that whole squares of them can be transposed on the way to L0.
+
+    A square of 8 bits is two fractals below each other and one of 16 bits a fractal: both are in NZ. One of 32 bits is
+    two fractals side by side, so every 16 rows are fractals of their own.
+    """
+    if src.dtype.bytes != FLOAT.bytes:
+        height = align_up(rows, square_side(src.dtype))
+        asc.data_copy(dst, src, Nd2NzParams(1, rows, columns, 0, pitch, height, 1, 0))
+        return
+    band = CUBE_SIDE * align_up(columns, CUBE_SIDE)
+    together = max(1, rows // CUBE_SIDE) if CUBE_SIDE * pitch <= MOST_PITCH else 1
+    for row in range(0, rows, together * CUBE_SIDE):
+        left = rows - row
+        bands, height = (min(together, left // CUBE_SIDE), CUBE_SIDE) if left >= CUBE_SIDE else (1, left)
+        stride = CUBE_SIDE * pitch if bands > 1 else 0
+        params = Nd2NzParams(bands, height, columns, stride, pitch, CUBE_SIDE, 1, band)
+        asc.data_copy(dst[row // CUBE_SIDE * band], src[row * pitch], params)
+
+
+@tile
+def _load_bias(asc: AiCore, bias: GlobalTensor, queues: Queues, n: int, t: MatmulTiling) -> None:
+    assert queues.c1 is not None
+    with asc.trace("load bias"):
+        c1 = queues.c1.alloc_tensor(bias.dtype)
+        asc.data_copy(c1, bias, Nd2NzParams(1, 1, n, 0, t.n, 1, 1, 0))
+        filled = align_up(n, bias.dtype.per_datablock)
+        rest = _mmad_n(n, t) - filled
+        if rest > 0:  # columns of B that are zeros: Mmad starts them from any number
+            blocks = rest // bias.dtype.per_datablock
+            asc.data_copy(c1[filled], bias, Nd2NzParams(blocks, 1, 1, 0, 1, 1, 1, bias.dtype.per_datablock))
+        queues.c1.enque(c1)
+
+
+# ---- L1 -> L0 -> L0C --------------------------------------------------------------------------------------------------
+
+
+@tile
+def _multiply(asc: AiCore, c1: LocalTensor, a1: LocalTensor, queues: Queues, work: Work, t: MatmulTiling) -> None:
+    with asc.trace("multiply"):
+        b1 = queues.b1.deque(t.ab)
+        bias = _bias_to_table(asc, queues, work.n, t) if work.with_bias else None
+        for at in range(0, work.k, t.base_k):
+            k = min(t.base_k, work.k - at)
+            a2 = queues.a2.alloc_tensor(t.ab)
+            _to_l0a(asc, a2, a1, work, work.a_at + at, k, t)
+            queues.a2.enque(a2)
+            b2 = queues.b2.alloc_tensor(t.ab)
+            _to_l0b(asc, b2, b1, work, at, k, t)
+            queues.b2.enque(b2)
+            a2, b2 = queues.a2.deque(t.ab), queues.b2.deque(t.ab)
+            starts, ends = work.is_first and at == 0, work.is_last and at + k == work.k
+            asc.mmad(c1, a2, b2, _mmad_params(work, k, starts, ends, t), bias if starts else None)
+            if ceil_div(work.m, CUBE_SIDE) * ceil_div(work.n, CUBE_SIDE) < BARRIER_FRACTALS:
+                asc.pipe_barrier(Pipe.M)
+            queues.a2.free_tensor(a2)
+            queues.b2.free_tensor(b2)
+        queues.b1.free_tensor(b1)
+        if queues.c2 and bias:
+            queues.c2.free_tensor(bias)
+
+
+def _mmad_params(work: Work, k: int, starts: bool, ends: bool, t: MatmulTiling) -> MmadParams:
+    unit_flag = 0 if not t.unit_flag else UNIT_HAND_OVER if ends else UNIT_KEEP
+    return MmadParams(
+        m=_mmad_m(work.m, t),
+        n=_mmad_n(work.n, t),
+        k=k,
+        unit_flag=unit_flag,
+        cmatrix_source=starts and work.with_bias,
+        cmatrix_init_val=starts and not work.with_bias,
+        k_direction_align=t.a_transposed and t.ab is FLOAT,
+    )
+
+
+def _mmad_m(m: int, t: MatmulTiling) -> int:
+    """Rows of a block with those zeros that ND2NZ fills a transposed A up with: one row alone would be read as it lies."""
+    return align_up(m, t.ab.per_datablock) if t.a_transposed else m
+
+
+def _mmad_n(n: int, t: MatmulTiling) -> int:
+    """Columns of a block; 8-bit squares bring 32, and ND2NZ has filled them up with zeros."""
+    return align_up(n, t.ab.per_datablock) if t.ab is INT8 and not t.b_transposed else n
+
+
+def _bias_to_table(asc: AiCore, queues: Queues, n: int, t: MatmulTiling) -> LocalTensor:
+    assert queues.c1 is not None
+    assert queues.c2 is not None
+    c1, c2 = queues.c1.deque(t.acc), queues.c2.alloc_tensor(t.acc)
+    length = align_up(_mmad_n(n, t) * t.acc.bytes, BIAS_TABLE_BYTES)
+    asc.data_copy(c2, c1, DataCopyParams(1, length // DATABLOCK_BYTES, 0, 0))
+    queues.c2.enque(c2)
+    queues.c1.free_tensor(c1)
+    return queues.c2.deque(t.acc)
+
+
+def _to_l0a(asc: AiCore, a2: LocalTensor, a1: LocalTensor, work: Work, at: int, k: int, t: MatmulTiling) -> None:
+    """Move [m, k] of a load of A, from `at` on along k, to L0A: rows of fractals, or columns where L0A is NZ."""
+    c0 = t.ab.per_datablock
+    fractal = FRACTAL_BYTES // t.ab.bytes
+    rows, columns = ceil_div(work.m, CUBE_SIDE), ceil_div(k, c0)
+    if t.a_transposed:
+        _turn_to_l0a(asc, a2, a1, work, at, k, t)
+    elif work.m == 1:
+        asc.load_data(a2, a1[at], LoadData2DParams(0, ceil_div(k, fractal), 1))
+    elif asc.device.has("l0a_is_nz"):
+        _copy_fractals(asc, a2, a1[at // c0 * rows * fractal], rows * columns)
+    else:
+        for row in range(rows):
+            first = (at // c0 * rows + row) * fractal
+            asc.load_data(a2[row * columns * fractal], a1[first], LoadData2DParams(0, columns, rows))
+
+
+def _turn_to_l0a(asc: AiCore, a2: LocalTensor, a1: LocalTensor, work: Work, at: int, k: int, t: MatmulTiling) -> None:
+    """As `_to_l0a` from A that lies as [k, m]."""
+    fractal = FRACTAL_BYTES // t.ab.bytes
+    side = square_side(t.ab)
+    squares_m, squares_k = ceil_div(work.m, side), ceil_div(k, side)
+    if t.ab.bytes == HALF.bytes:
+        down = ceil_div(work.a_k, side)
+        is_nz = asc.device.has("l0a_is_nz")
+        for i in range(squares_m):
+            to, gap = (i, squares_m - 1) if is_nz else (i * squares_k, 0)
+            params = LoadData2DParams(at // side, squares_k, 1, 0, gap, True)
+            asc.load_data(a2[to * fractal], a1[i * down * fractal], params)
+    elif t.ab is FLOAT:  # L0A is filled up to 16 along k, two fractals to a square
+        for i in range(squares_m):
+            params = LoadData2dTransposeParams(at // side * squares_m + i, squares_k, squares_m, 1, 0)
+            asc.load_data_with_transpose(a2[2 * i * squares_k * fractal], a1, params)
+    else:
+        down = ceil_div(work.a_k, side)
+        for i in range(squares_m):
+            params = LoadData2dTransposeParams(at // side + i * down, squares_k, 1, 0, squares_k - 1)
+            asc.load_data_with_transpose(a2[2 * i * squares_k * fractal], a1, params)
+
+
+def _to_l0b(asc: AiCore, b2: LocalTensor, b1: LocalTensor, work: Work, at: int, k: int, t: MatmulTiling) -> None:
+    """Move [k, n] of a load of B, from `at` on along k, to L0B: fractals whose columns run along k."""
+    c0 = t.ab.per_datablock
+    fractal = FRACTAL_BYTES // t.ab.bytes
+    columns = ceil_div(_mmad_n(work.n, t), CUBE_SIDE)
+    side = square_side(t.ab)
+    if t.b_transposed:
+        _copy_fractals(asc, b2, b1[at // c0 * columns * fractal], ceil_div(k, c0) * columns)
+        return
+    for row in range(ceil_div(k, side)):
+        square = at // side + row
+        if t.ab.bytes == HALF.bytes:
+            params = LoadData2DParams(square, columns, ceil_div(work.k, side), 0, 0, True)
+            asc.load_data(b2[row * columns * fractal], b1, params)
+        elif t.ab is FLOAT:
+            turned = LoadData2dTransposeParams(square * columns, columns, 1, 0, columns - 1)
+            asc.load_data_with_transpose(b2[2 * row * columns * fractal], b1, turned)
+        else:
+            turned = LoadData2dTransposeParams(square, columns // 2, ceil_div(work.k, side), 1, 0)
+            asc.load_data_with_transpose(b2[row * columns * fractal], b1, turned)
+
+
+def _copy_fractals(asc: AiCore, dst: LocalTensor, src: LocalTensor, count: int) -> None:
+    """Copy fractals that lie one behind the other."""
+    fractal = FRACTAL_BYTES // src.dtype.bytes
+    for first in range(0, count, MAX_REPEAT_TIMES):
+        params = LoadData2DParams(0, min(MAX_REPEAT_TIMES, count - first), 1)
+        asc.load_data(dst[first * fractal], src[first * fractal], params)
+
+
+# ---- L0C -> GM --------------------------------------------------------------------------------------------------------
+
+
+@tile
+def _store(asc: AiCore, c: GlobalTensor, queues: Queues, m: int, n: int, adds: bool, t: MatmulTiling) -> None:
+    with asc.trace("store"):
+        c1 = queues.co1.deque(t.acc)
+        params = FixpipeParamsV220(
+            n_size=n,
+            m_size=m,
+            src_stride=align_up(_mmad_m(m, t), CUBE_SIDE),
+            dst_stride=t.n,
+            quant_pre=QUANT.get(c.dtype, QuantMode.NO_QUANT),
+            relu_en=t.relu,
+            unit_flag=UNIT_HAND_OVER if t.unit_flag else 0,
+        )
+        if adds:
+            asc.set_atomic_add(c.dtype)
+        asc.fixpipe(c, c1, params)
+        if adds:
+            asc.set_atomic_none()
+        queues.co1.free_tensor(c1)
