@@ -7,9 +7,11 @@ from test_fixpipe import results
 from test_mmad import numbers
 
 from ascendsim.dtypes import dtype
+from ascendsim.execute import execute
 from ascendsim.isa.fixpipe import FixpipeParamsV220
 from ascendsim.isa.move import DataCopyExtParams, DataCopyParams
-from ascendsim.record import tile
+from ascendsim.memory import Bytes
+from ascendsim.record import record, tile
 from ascendsim.terms import HalfOverflow, KernelType, QuantMode, TPosition
 
 AIV = KernelType.AIV_ONLY
@@ -20,7 +22,9 @@ def added(before, values):
     kind = before.dtype
     if kind.kind in "iu":
         bits = 8 * kind.itemsize
-        sums = [(int(b) + int(v) + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1) for b, v in zip(before, values, strict=True)]
+        sums = [
+            (int(b) + int(v) + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1) for b, v in zip(before, values, strict=True)
+        ]
         return np.array(sums, kind)
     return np.array([float(b) + float(v) for b, v in zip(before, values, strict=True)]).astype(kind)
 
@@ -115,10 +119,6 @@ def test_an_adding_store_reads_and_writes_what_it_adds_to():
 
 @pytest.mark.parametrize(("mode", "want"), [(HalfOverflow.INF_NAN, float("inf")), (HalfOverflow.SATURATE, 65504.0)])
 def test_sums_beyond_the_largest_half(mode, want):
-    from ascendsim.execute import execute
-    from ascendsim.memory import Bytes
-    from ascendsim.record import record
-
     gm = in_gm(("x", "half", 16), ("y", "half", 16))
     ub = on_chip(TPosition.VECCALC, "half", 16)
 
@@ -172,7 +172,9 @@ def test_another_type_than_that_of_the_mode_is_found():
         asc.set_atomic_add("float")
         asc.data_copy(y, ub, 16)
 
-    ran = run(kernel, [(ub, np.ones(16, np.float16), None), (gm[0], np.ones(16, np.float16), None)], gm, kernel_type=AIV)
+    ran = run(
+        kernel, [(ub, np.ones(16, np.float16), None), (gm[0], np.ones(16, np.float16), None)], gm, kernel_type=AIV
+    )
     assert [(f.code, f.message) for f in ran.recorded] == [
         ("E-DTYPE-ATOMIC", "DataCopy dst: SetAtomicAdd was set for float, the store writes half")
     ]
@@ -183,6 +185,7 @@ def test_a_type_that_the_product_does_not_add_is_found():
     assert [(f.code, f.message) for f in ran.recorded] == [
         (
             "E-DTYPE-ATOMIC",
-            "SetAtomicAdd: arch 2201 does not add uint8_t in GM; it adds int8_t, int16_t, half, bfloat16_t, int32_t, float",
+            "SetAtomicAdd: arch 2201 does not add uint8_t in GM; it adds int8_t, int16_t, half, bfloat16_t, int32_t, "
+            "float",
         )
     ]

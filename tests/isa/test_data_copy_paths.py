@@ -43,13 +43,15 @@ def test_every_byte(path, data):
     check_moves(ran, dst, source, written, moved)
     check_ranges(ran, moved)
     assert (ran.row.op.name, ran.row.pipe.name, ran.recorded) == (name, pipe, ())
-    reads = {at for at in moved.values()}
+    reads = set(moved.values())
     unwritten = sum(not written[at] for at in reads)
     found = [(f.code, f.got) for f in ran.findings]
     assert found == ([("W-MEM-UNINIT", str(unwritten))] if end is None and unwritten else [])
 
 
-@pytest.mark.parametrize(("place", "name", "pipe"), [(C2, "data_copy_l1_to_bt", "MTE1"), (FB, "data_copy_l1_to_fb", "FIX")])
+@pytest.mark.parametrize(
+    ("place", "name", "pipe"), [(C2, "data_copy_l1_to_bt", "MTE1"), (FB, "data_copy_l1_to_fb", "FIX")]
+)
 def test_biases_and_scales(place, name, pipe):
     """The form that counts elements."""
     l1, to = on_chip(C1, "float", 256, 32), on_chip(place, "float", 256)

@@ -285,7 +285,9 @@ def test_a_matrix_times_one_comes_back(kind, m, k, seed):
     def kernel(asc, x, y):
         asc.data_copy(l1, x, Nd2NzParams(1, m, k, 0, k, rows, 1, 0))
         for i in range(rows // 16):
-            asc.load_data(a[i * across * 16 * c0], l1[i * 16 * c0], LoadData2DParams(0, across, rows // 16, 0, 0, False))
+            asc.load_data(
+                a[i * across * 16 * c0], l1[i * 16 * c0], LoadData2DParams(0, across, rows // 16, 0, 0, False)
+            )
         asc.mmad(c, a, b, MmadParams(m, k, k))
         asc.fixpipe(y, c, FixpipeParamsV220(k, m, rows, k))
 
@@ -300,7 +302,12 @@ def test_the_identity_times_a_matrix_comes_back():
     k, n = 32, 48
     matrix = numbers(np.random.default_rng(5), "half", (k, n))
     gm = in_gm(("x", "half", k * n), ("y", "float", k * n))
-    l1, a, b, c = on_chip(B1, "half", k * n), on_chip(A2, "half", k * k), on_chip(B2, "half", k * n), on_chip(CO1, "float", k * n)
+    l1, a, b, c = (
+        on_chip(B1, "half", k * n),
+        on_chip(A2, "half", k * k),
+        on_chip(B2, "half", k * n),
+        on_chip(CO1, "float", k * n),
+    )
     one = np.zeros(k * k, np.float16)
     for i in range(k):
         one[(i // 16 * 2 + i // 16) * 256 + i % 16 * 17] = 1

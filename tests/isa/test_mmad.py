@@ -216,7 +216,10 @@ def test_what_a_product_does_not_need_may_be_unwritten():
     a, b = np.full((5, 9), 2, np.float16), np.full((9, 3), 3, np.float16)
     ran = run(
         lambda asc: asc.mmad(tc, ta, tb, MmadParams(5, 3, 9)),
-        [(ta, *laid(a, 512, lambda r, c: l0a_offset(r, c, 9, 2))), (tb, *laid(b, 512, lambda r, c: l0b_offset(r, c, 3, 2)))],
+        [
+            (ta, *laid(a, 512, lambda r, c: l0a_offset(r, c, 9, 2))),
+            (tb, *laid(b, 512, lambda r, c: l0b_offset(r, c, 3, 2))),
+        ],
     )
     assert ran.findings == ()
     assert ran.values(tc).reshape(16, 16)[:5, :3].tolist() == [[54.0] * 3] * 5

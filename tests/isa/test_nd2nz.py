@@ -1,4 +1,4 @@
-"""DataCopy ND2NZ against a loop over elements: every byte of L1, which of them are written, and what counts as touched."""
+"""DataCopy ND2NZ against a loop over elements: every byte of L1, which are written, and what counts as touched."""
 
 import pytest
 from cube_harness import A1, ZERO, check_moves, check_ranges, in_gm, on_chip, random_source, run
