@@ -7,6 +7,7 @@ from cube_harness import (
     A2,
     B1,
     B2,
+    DEVICE,
     NEW_DEVICE,
     check_moves,
     check_ranges,
@@ -21,6 +22,7 @@ from cube_harness import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ascendsim.checks import check_rows
 from ascendsim.dtypes import dtype
 from ascendsim.isa.load import LoadData2DParams, LoadData2dTransposeParams, LoadData3DParamsV2
 
@@ -83,6 +85,22 @@ def test_2d_from_gm(data, place):
     check_moves(ran, to, source, written, moved)
     check_ranges(ran, moved)
     assert ran.row.pipe.name == "MTE2"
+
+
+@pytest.mark.parametrize("kind", ["float", "int8_t"])
+def test_2d_transposes_16_bits_whatever_the_type(kind):
+    """It is found, and a run that goes on all the same takes fractals as 16 x 16 of 16 bits."""
+    l1, l0 = on_chip(A1, kind, 1024 // WIDTHS[kind]), on_chip(A2, kind, 1024 // WIDTHS[kind])
+    source, written = random_source(3, 1024)
+    p = LoadData2DParams(0, 2, 1, 0, 0, True)
+    ran = run(lambda asc: asc.load_data(l0, l1, p), [(l1, source, written)])
+    check_moves(ran, l0, source, written, moves_2d(p, 2))
+    check_ranges(ran, moves_2d(p, 2))
+    (found,) = check_rows(ran.program, DEVICE)
+    assert (
+        found.message
+        == f"LoadData: {kind} cannot be transposed on the way to L0A; the 2D form transposes 16-bit elements"
+    )
 
 
 # ---- with transpose -------------------------------------------------------------------------------------------------
