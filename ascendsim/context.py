@@ -20,12 +20,11 @@ from ascendsim.isa.instruction import CompareMask, Operand, Row, Step, TensorRef
 from ascendsim.isa.mmad_arithmetic import accumulate
 from ascendsim.isa.rules import OOB_LOCAL
 from ascendsim.memory import POISON, Bytes, Lanes
-from ascendsim.program import Places, Program, Template
+from ascendsim.program import CROSS, Places, Program, Template
 from ascendsim.terms import Buffer, HalfOverflow, MmadOrder, Pipe
 
 Array = NDArray[Any]
 Index = Array | EllipsisType
-CROSS = ("cross_core_set_flag", "cross_core_wait_flag")
 
 UNINIT = Rule(
     "W-MEM-UNINIT",

@@ -234,8 +234,8 @@ def _transfer(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: d
     operand = dict(row.operands)[gm_role]
     total = count * length
     is_load = gm_role == "src0"
-    miss = device.transfer[f"{row.op.family}_miss" if is_load else row.op.family]
-    hit = device.transfer[f"{row.op.family}_hit"] if is_load else miss
+    miss = _transfer_cost(device, row, "_miss" if is_load else "")
+    hit = _transfer_cost(device, row, "_hit") if is_load else miss
     return {
         "kind": Kind.TRANSFER,
         "occupancy": miss.min_cycles,
@@ -248,6 +248,13 @@ def _transfer(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: d
         **_path(miss, total, order, ""),
         **_path(hit, total, order, "_hit"),
     }
+
+
+def _transfer_cost(device: Device, row: Row, suffix: str) -> TransferCost:
+    name = f"{row.op.family}{suffix}"
+    if name not in device.transfer:
+        raise DeviceError(f"device {device.name} has no cost for {row.op.api} (table transfer.{name})")
+    return device.transfer[name]
 
 
 def _path(cost: TransferCost, total_bytes: int, order: dict[str, int], suffix: str) -> Fields:

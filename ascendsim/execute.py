@@ -21,9 +21,9 @@ from ascendsim.isa.instruction import Row
 from ascendsim.isa.log import log_row, micro_log_row
 from ascendsim.memory import Bytes
 from ascendsim.pipes import Cross, FlagOrder, FlagWalk, Item, Pipes, cross_flag
-from ascendsim.program import Program
+from ascendsim.program import CROSS, Program
 from ascendsim.progress import StageProgress
-from ascendsim.terms import Buffer, HalfOverflow
+from ascendsim.terms import Buffer, HalfOverflow, Pipe
 
 Array = NDArray[Any]
 
@@ -101,6 +101,12 @@ class _Run:
         self._places = program.places({b: device.buffer_bytes(b) for b in Buffer if b is not Buffer.GM})
         self._mmad_order = device.arithmetic.mmad_order.value
         self._cross = CrossFlags(program.kernel_type, program.block_dim)
+        self._crosses = np.array([any(row.op.name in CROSS for row in t.rows) for t in program.templates], np.bool_)
+        """Which templates have cross-core flags."""
+        self._waits_hold_all = all(
+            row.pipe is Pipe.S for t in program.templates for row in t.rows if row.op.name == "cross_core_wait_flag"
+        )
+        """Whether nothing goes on behind a cross-core wait, so that rows can run in program order."""
         self._only = only
         self._flags = FlagWalk(program)
         self._moves = 0
@@ -149,9 +155,10 @@ class _Run:
         """The calls of a core that run, and whether they can run in program order."""
         program = self._program
         calls = np.flatnonzero(program.calls["core"] == number)
-        in_order = self._flags.order(program.calls["template"][calls]) is FlagOrder.PAIRED and not keep_log
+        templates = program.calls["template"][calls]
+        in_order = self._flags.order(templates) is FlagOrder.PAIRED and not keep_log and self._waits_hold_all
         if in_order and self._only is not None:
-            calls = calls[self._only[calls]]
+            calls = calls[self._only[calls] | self._crosses[templates]]
         return calls, in_order
 
     def _turns(self, machine: Machine, number: int, calls: Array, *, in_order: bool) -> Iterator[None]:
@@ -212,18 +219,23 @@ class _Run:
         """All waits of a core's own flags find them, so rows run in program order and nothing is held."""
         columns = self._program.calls
         templates, slot_starts = columns["template"][calls].tolist(), columns["slot_start"][calls].tolist()
-        for template, slot_start in zip(templates, slot_starts, strict=True):
+        for index, template, slot_start in zip(calls.tolist(), templates, slot_starts, strict=True):
             machine.enter(machine.frame(template, slot_start))
             prepared = machine.prepare(template)
             if prepared.is_cross:
-                yield from self._run_rows(number, prepared)
+                yield from self._run_rows(number, prepared, self._is_wanted(index))
                 continue
             for step in prepared.work:
                 step()
 
-    def _run_rows(self, number: int, prepared: Prepared) -> Iterator[None]:
-        """Rows of a template among which are cross-core flags."""
-        for row, step in zip(prepared.rows, prepared.steps, strict=True):
+    def _is_wanted(self, call: int) -> bool:
+        """Whether a call is computed."""
+        return self._only is None or bool(self._only[call])
+
+    def _run_rows(self, number: int, prepared: Prepared, is_wanted: bool) -> Iterator[None]:
+        """Rows of a template among which are cross-core flags; only those if the call is not wanted."""
+        steps = prepared.steps if is_wanted else (None,) * len(prepared.rows)
+        for row, step in zip(prepared.rows, steps, strict=True):
             if row.op.name == "cross_core_set_flag":
                 self._cross_set(number, row)
             elif row.op.name == "cross_core_wait_flag":
@@ -239,25 +251,28 @@ class _Run:
             machine.micro_written.clear()
             if item.step is not None:
                 item.step()
-            if machine.keep_log and (self._only is None or self._only[item.call]):
+            if machine.keep_log and self._is_wanted(item.call):
                 self.log[item.number] = _log_entries(machine, item)
 
         cross = Cross(partial(self._cross_set, number), partial(self._cross_taken, number))
-        pipes = Pipes(number, self._program.lines, run, cross)
+        pipes = Pipes(self._program.core_name(number), self._program.lines, run, cross)
         at = 0
         for index in calls.tolist():
             template, slot_start = (int(self._program.calls[c][index]) for c in ("template", "slot_start"))
             at = self._offer_call(pipes, machine, (index, template, slot_start), at)
-            while pipes.waits_for_core:
+            while pipes.waits_for_core and not pipes.takes_more:
                 yield
                 pipes.retry()
+        while pipes.waits_for_core:
+            yield
+            pipes.retry()
         pipes.finish()
 
     def _offer_call(self, pipes: Pipes, machine: Machine, call: tuple[int, int, int], at: int) -> int:
         """Offer the rows of a call, the first of which is the core's row `at`; return the number after its last."""
         index, template, slot_start = call
         prepared, frame = machine.prepare(template), machine.frame(template, slot_start)
-        is_wanted = self._only is None or bool(self._only[index])
+        is_wanted = self._is_wanted(index)
         for position in range(len(prepared.rows)) if is_wanted else prepared.sync:
             step = prepared.steps[position] if is_wanted else None
             pipes.offer(Item(prepared.rows[position], position, index, at + position, frame, step))

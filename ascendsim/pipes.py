@@ -57,10 +57,13 @@ class PipeState:
 
 
 class Pipes:
-    """The pipes of one core. A row whose pipe is held by a flag that nobody has set yet stays behind on its pipe."""
+    """The pipes of one core. A row whose pipe is held by a flag that nobody has set yet stays behind on its pipe.
+
+    `core` is what messages call it.
+    """
 
     def __init__(
-        self, core: int, lines: tuple[str, ...], run: Callable[[Item], None], cross: "Cross | None" = None
+        self, core: str, lines: tuple[str, ...], run: Callable[[Item], None], cross: "Cross | None" = None
     ) -> None:
         self._core = core
         self._lines = lines
@@ -94,10 +97,16 @@ class Pipes:
         """Whether a pipe is held by the flag of another core."""
         return any(line and line[0].row.op.name == "cross_core_wait_flag" for line in self._held.values())
 
+    @property
+    def takes_more(self) -> bool:
+        """Whether the scalar unit goes on, so that rows offered may run."""
+        return not self._held.get(Pipe.S)
+
     def retry(self) -> None:
         """Run what cross-core flags held, as far as they are up now."""
         for pipe in [p for p, line in self._held.items() if line and line[0].row.op.name == "cross_core_wait_flag"]:
             self._wake(pipe)
+        self._wake(Pipe.S)  # a barrier of all pipes may have waited for those
 
     def finish(self) -> None:
         """All rows were offered.
@@ -114,7 +123,8 @@ class Pipes:
             return row.params not in self._flags
         if row.op.name == "cross_core_wait_flag":
             return self._cross is not None and not self._cross.take(row)
-        return row.op.name == "pipe_barrier" and row.pipe is Pipe.S and any(self._held.values())
+        others = (line for pipe, line in self._held.items() if pipe is not Pipe.S)
+        return row.op.name == "pipe_barrier" and row.pipe is Pipe.S and any(others)
 
     def _execute(self, item: Item) -> None:
         row = item.row
@@ -131,20 +141,19 @@ class Pipes:
     def _wake(self, pipe: Pipe) -> None:
         """Run what this pipe held, as far as it now goes."""
         line = self._held.get(pipe)
-        while line and not self._blocked(line[0]):
-            item = line.popleft()
-            if pipe is Pipe.S and item.row.pipe is not Pipe.S:
-                rest, self._held[pipe] = list(line), deque()
+        while line:
+            if line[0].row.pipe is not pipe:  # behind what held the scalar unit, and to be dispatched only now
+                rest = list(line)
                 line.clear()
-                self.offer(item)
-                for follower in rest:
-                    self.offer(follower)
-                line = self._held[pipe]
-            else:
-                self._execute(item)
+                for item in rest:
+                    self.offer(item)
+                return
+            if self._blocked(line[0]):
+                return
+            self._execute(line.popleft())
 
     def _describe_deadlock(self) -> str:
-        lines = [f"deadlock on core {self._core}: no pipe can move"]
+        lines = [f"deadlock on {self._core}: no pipe can move"]
         for pipe, waiting in self._held.items():
             if waiting:
                 row = waiting[0].row

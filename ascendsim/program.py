@@ -33,6 +33,8 @@ SINGLE_KIND = (KernelType.AIV_ONLY, KernelType.AICORE)
 ROLES = ("dst", "src0", "src1")
 ALL_ROLES = (*ROLES, "src2")
 """Templates without a third source have no columns of it."""
+CROSS = ("cross_core_set_flag", "cross_core_wait_flag")
+"""Instructions by which cores wait for each other."""
 _NONE = -1
 _MICRO_FIELDS = ("op", "register", "source0", "source1", "dtype", "src_dtype", "mask_hi", "mask_lo", "tensor", "offset",
                  "scalar_bits", "line", "step")  # fmt: skip
@@ -325,8 +327,8 @@ class Program:
 
     @cached_property
     def is_cross(self) -> bool:
-        """Whether cores wait for each other."""
-        return any(row.op.name == "cross_core_wait_flag" for template in self.templates for row in template.rows)
+        """Whether cores set flags for each other, or wait for them."""
+        return any(row.op.name in CROSS for template in self.templates for row in template.rows)
 
     def call(self, index: int) -> Call:
         """Return one call."""
@@ -360,7 +362,7 @@ class Program:
         if self.kernel_type not in SINGLE_KIND:  # with one kind of core its name changes nothing
             h.update(self.kernel_type.name.encode())
         h.update(str(self.ub_high_water_bytes).encode())
-        others = {b.name: end for b, end in self.high_water_bytes.items() if b is not Buffer.UB}
+        others = {b.name: end for b, end in sorted(self.high_water_bytes.items()) if b is not Buffer.UB}
         if others:
             h.update(str(others).encode())
         for template in self.templates:

@@ -245,8 +245,8 @@ class AiCore(
         return 0 if self.kind is CoreKind.AIC else self.get_block_idx() % self.get_task_ration()
 
     def get_task_ration(self) -> int:
-        """Return how many vector cores work with one Cube core (GetTaskRation, as AscendC spells it)."""
-        return max(1, self._builder.kernel_type.kinds.count(CoreKind.AIV))
+        """Return how many vector cores a Cube core has, 1 on a Cube core (GetTaskRation as AscendC spells it)."""
+        return 1 if self.kind is CoreKind.AIC else max(1, self._builder.kernel_type.kinds.count(CoreKind.AIV))
 
     @property
     def is_aic(self) -> bool:

@@ -334,7 +334,7 @@ class _Orders:
             ran, state = known
             for back, positions in ran:
                 yield at, back, positions
-        pipes = Pipes(core, self._lines, lambda item: None)  # noqa: ARG005
+        pipes = Pipes(f"core {core}", self._lines, lambda item: None)  # noqa: ARG005
         pipes.go_on(self._states[state])
         pipes.finish()
 
@@ -348,7 +348,7 @@ class _Orders:
                 ran.append((item.call, []))
             ran[-1][1].append(item.position)
 
-        pipes, frame = Pipes(0, self._lines, run), Frame([], [])
+        pipes, frame = Pipes("", self._lines, run), Frame([], [])
         pipes.go_on(self._states[state])
         for position, row in enumerate(self._templates[template].rows):
             pipes.offer(Item(row, position, 0, 0, frame, None))
@@ -368,6 +368,8 @@ class _Orders:
 class Closure:
     """Every call that the final bytes of some calls' output depend on.
 
+    Where cores wait for each other that is every call: which core reads what another has written is not followed.
+
     Attributes:
         needed: which calls.
         output: the GM bytes that the roots write, as addresses.
@@ -384,7 +386,7 @@ class Closure:
         self._wanted = NOTHING
         self._wanted_runs: tuple[list[int], list[int]] = ([], [])
         self._may_matter, self._reads_matter = self._meetings()
-        self.needed = self._fixpoint(roots)
+        self.needed = np.ones(len(roots), np.bool_) if program.is_cross else self._fixpoint(roots)
 
     def written_by(self, calls: Flags, tensors: frozenset[int] | None = None) -> Spans:
         """Return the GM bytes that these calls write, as addresses; only those of some GM tensors, if given."""

@@ -227,7 +227,7 @@ class ScheduleInput:
         if most > len(self.cross_modes):
             raise ValueError(f"a row has cross = {most}; there are {len(self.cross_modes)} cross-core modes")
         for mode in self.cross_modes:
-            highest = max(core for group in (*mode.setters, *mode.waiters) for core in group)
+            highest = max((core for group in (*mode.setters, *mode.waiters) for core in group), default=-1)
             if highest >= self.core_count:
                 raise ValueError(f"cross-core mode {mode.name}: core {highest} of {self.core_count}")
 

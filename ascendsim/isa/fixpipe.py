@@ -90,6 +90,8 @@ FIX_SCALELOSS = Rule(
     "asc-devkit docs, quantisation page",
     condition="A scale of Fixpipe loses bits when it is read as a number of 1 + 8 + 10 bits.",
 )
+SCALE_BYTES = 8
+"""Bytes of the scale of a column, of which the low four are a float (Fixpipe page: cbufWorkspace is of uint64_t)."""
 _SCALE_MASK = 0xFFFFE000
 """Bits of a float that Fixpipe keeps of a scale: sign, 8 of exponent, 10 of mantissa (quantisation page)."""
 _QUANT = {
@@ -183,19 +185,33 @@ def _touch(row: Row) -> tuple[tuple[str, int, int], ...]:
     if _is_empty(row):
         return (("dst", 0, 0), ("src0", 0, 0))
     n, m = row.param("n_size"), row.param("m_size")
-    width, wide = row.dst.dtype.bytes, row.src0.dtype.bytes
-    read = (ceil_div(n, CUBE_SIDE) - 1) * row.param("src_stride") * CUBE_SIDE + (m - 1) * CUBE_SIDE
+    matrices = row.param("nd_num") - 1 if _is_nd(row) else 0
+    columns = n if _is_nd(row) else _moved_columns(row)
+    whole, rest = (columns - 1) // CUBE_SIDE, (columns - 1) % CUBE_SIDE
+    read = whole * row.param("src_stride") * CUBE_SIDE + (m - 1) * CUBE_SIDE + rest + 1
+    read += matrices * row.param("src_nd_stride") * row.param("nd_stride_elements")
+    touched = [("dst", 0, _written_bytes(row)), ("src0", 0, read * row.src0.dtype.bytes)]
+    if QuantMode(row.param("quant_pre")).is_per_column and row.src2 is not None:
+        touched.append(("src2", 0, n * SCALE_BYTES))
+    return tuple(touched)
+
+
+def _moved_columns(row: Row) -> int:
+    """Columns that leave as NZ: whole blocks, the last of which may be one of 16 behind merged ones."""
+    return align_up(row.param("n_size"), min(_block_columns(row), CUBE_SIDE))
+
+
+def _written_bytes(row: Row) -> int:
+    """Bytes from the first to the last written one; blocks of a small stride may lie over each other."""
+    assert row.dst is not None
+    n, m, width = row.param("n_size"), row.param("m_size"), row.dst.dtype.bytes
     if _is_nd(row):
         matrices = row.param("nd_num") - 1
-        read += matrices * row.param("src_nd_stride") * row.param("nd_stride_elements") + (n - 1) % CUBE_SIDE + 1
-        written = matrices * row.param("dst_nd_stride") + (m - 1) * row.param("dst_stride") + n
-        return (("dst", 0, written * width), ("src0", 0, read * wide))
-    columns = _block_columns(row)
-    blocks = ceil_div(align_up(n, min(columns, CUBE_SIDE)), columns)
-    last = align_up(n, min(columns, CUBE_SIDE)) - (blocks - 1) * columns
-    written_bytes = (blocks - 1) * row.param("dst_stride") * DATABLOCK_BYTES + m * last * width
-    touched = [("dst", 0, written_bytes), ("src0", 0, (read + CUBE_SIDE) * wide)]
-    return tuple(touched)
+        return (matrices * row.param("dst_nd_stride") + (m - 1) * row.param("dst_stride") + n) * width
+    columns, of_block, pitch = _moved_columns(row), _block_columns(row), row.param("dst_stride") * DATABLOCK_BYTES
+    whole, rest = divmod(columns, of_block)
+    last_whole = (whole - 1) * pitch + m * of_block * width if whole else 0
+    return max(last_whole, whole * pitch + m * rest * width if rest else 0)
 
 
 def geometry(row: Row) -> tuple[int, int, int, int]:
@@ -246,13 +262,14 @@ def _scales(ctx: Context, row: Row, mode: QuantMode, moves: Moves) -> Callable[[
         one = np.array(row.param("deq_scalar_bits") & _SCALE_MASK, np.uint32).view(np.float32)
         return lambda: one
     assert row.src2 is not None
-    stride = row.param("src_stride") * CUBE_SIDE
-    column = moves.src // stride * CUBE_SIDE + moves.src % CUBE_SIDE
-    words = ctx.reader(row.src2, Lanes.run(2 * row.param("n_size")))  # 64 bits each, of which the low 32 are the float
+    n = row.param("n_size")
+    columns = n if _is_nd(row) else _moved_columns(row)  # moves go row by row, so columns come round and round
+    column = np.minimum(np.arange(moves.src.size) % columns, n - 1)
+    words = ctx.reader(row.src2, Lanes.run(n * SCALE_BYTES // row.src2.dtype.bytes))
 
     def per_column() -> Array:
         floats: Array = (words().view(np.uint32)[::2] & np.uint32(_SCALE_MASK)).view(np.float32)
-        of_each: Array = floats[np.minimum(column, floats.size - 1)]
+        of_each: Array = floats[column]
         return of_each
 
     return per_column

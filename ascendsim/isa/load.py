@@ -151,7 +151,7 @@ def _run_2d(ctx: Context, row: Row) -> Step | None:
     written = Lanes.grid(0, (repeat, FRACTAL_BYTES), (dst, 1))
     if not row.param("if_transpose"):
         return ctx.mover(row.dst, written, row.src0, Lanes.grid(first, (repeat, FRACTAL_BYTES), (src, 1)))
-    width = row.dst.dtype.bytes
+    width = HALF.bytes  # a fractal is 16 x 16 of 16 bits here, whatever the type: `_transposes_words` finds others
     square = (repeat, CUBE_SIDE, CUBE_SIDE, width)
     read = Lanes.grid(first, square, (src, width, CUBE_SIDE * width, 1))
     return ctx.mover(row.dst, written, row.src0, read)

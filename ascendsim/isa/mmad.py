@@ -170,7 +170,7 @@ def _start(ctx: Context, row: Row, at: Lanes) -> Callable[[], Array]:
     wide = np.dtype(np.int32) if row.dst.dtype is INT32 else np.dtype(np.float32)
     if row.src2 is not None:
         bias = ctx.reader(row.src2, Lanes.run(n))
-        return lambda: np.ascontiguousarray(np.broadcast_to(bias().astype(wide), (m, n)))
+        return lambda: np.tile(bias().astype(wide), (m, 1))
     if not row.op.reads_dst:
         return lambda: np.zeros((m, n), wide)
     read = ctx.reader(row.dst, at)

@@ -129,7 +129,7 @@ class SyncAllCall(Call):
         pipe = Pipe.FIX if asc.kind is CoreKind.AIC else Pipe.MTE3
         BarrierCall(asc, SyncInstructions.pipe_barrier.op)(Pipe.ALL)
         CrossCall(asc, SyncInstructions.cross_core_set_flag.op).emit_flag(mode, pipe, SYNC_ALL_IDS[mode])
-        CrossCall(asc, self.op).emit_flag(mode, pipe, SYNC_ALL_IDS[mode])
+        CrossCall(asc, self.op).emit_flag(mode, Pipe.S, SYNC_ALL_IDS[mode])
 
 
 def _cross_op(name: str, doc: str, api: str, cost: str) -> Instruction:
