@@ -299,7 +299,7 @@ def _check_device(device: Device, tensors: MatmulTensors, choice: MatmulChoice) 
             raise InputError(
                 f"device {device.name}: arch {device.npu_arch} has no {what}; choose a device of arch 2201 or 3510"
             )
-    ab, acc, known = tensors.ab, tensors.acc, device.types["Mmad"].value
+    ab, acc, known = tensors.ab, tensors.acc, device.arithmetic.mmad_types.value
     if f"{ab}*{ab}->{acc}" not in known:
         raise InputError(
             f"tensors.a: dtype {ab}; Mmad of arch {device.npu_arch} has {', '.join(known)}: choose one of these"
@@ -312,7 +312,7 @@ def _check_device(device: Device, tensors: MatmulTensors, choice: MatmulChoice) 
         raise InputError(
             f"tiling.a_transposed = true: arch {device.npu_arch} transposes {ab} to L0B only; store A as [m, k]"
         )
-    adds = device.types["SetAtomicAdd"].value
+    adds = device.arithmetic.atomic_types.value
     if choice.split_k > 1 and tensors.c.name not in adds:
         raise InputError(
             f"tiling.split_k = {choice.split_k}: arch {device.npu_arch} does not add {tensors.c} in GM, it adds "
