@@ -284,9 +284,10 @@ def _fields(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str
             FIX_PARAM.finding(where, got=row.param("dst_stride"), wanted="at least 1", fill={"what": "dst_stride"})
         )
     unit = SPLIT_COLUMNS if row.param("is_channel_split") else CUBE_SIDE
-    if n % unit:
-        rule = FIX_COLUMNS if nd else FIX_PARAM
-        found.append(rule.finding(where, got=n, wanted=f"a multiple of {unit}", fill={"what": "n_size"}))
+    if n % unit and nd:
+        found.append(FIX_COLUMNS.finding(where, got=n, wanted=f"a multiple of {unit}", fill={"what": "n_size"}))
+    elif n % unit:
+        found.append(FIX_PARAM.finding(where, got=n, wanted=f"a multiple of {unit}", fill={"what": "n_size"}))
     return found
 
 
