@@ -13,7 +13,19 @@ from types import ModuleType
 from typing import Any
 
 from ascendsim import context, machine, record, tpipe
-from ascendsim.checks import advice, banks, barriers, flags, hazards, lifetimes, merging, static, suppress, traffic
+from ascendsim.checks import (
+    advice,
+    banks,
+    barriers,
+    cross_flags,
+    flags,
+    hazards,
+    lifetimes,
+    merging,
+    static,
+    suppress,
+    traffic,
+)
 from ascendsim.errors import Rule, Severity
 from ascendsim.isa import (
     atomic,
@@ -67,7 +79,7 @@ MODULES: tuple[ModuleType, ...] = (
         tensor_reduce,
         transpose,
     ),
-    *(transpose_square, tpipe, record, context, static, hazards, flags, lifetimes, machine),
+    *(transpose_square, tpipe, record, context, static, hazards, flags, cross_flags, lifetimes, machine),
     *(advice, banks, traffic, merging, barriers, suppress),
     *(softmax_grad_checks, softmax_grad_surprises, layout, traps, fag_rules),
 )
