@@ -112,6 +112,15 @@ class Accesses:
         """The source line of an access."""
         return self.program.lines[self.row(access).line]
 
+    def memory(self, access: Access) -> tuple[Buffer, int]:
+        """The memory that an access lies in, and where that begins among all."""
+        template = self.program.templates[access.template]
+        operand = dict(self.row(access).operands).get(access.role)
+        if operand is None:  # a vector function, which knows UB only
+            return Buffer.UB, self.places.bases[Buffer.UB]
+        place = template.tensors[operand.tensor].buffer
+        return place, self.places.bases[place]
+
     def meet(self, one: int, other: int) -> bool:
         """Whether two accesses share a byte, lane by lane; their ranges are known to."""
         key = (one, other) if one < other else (other, one)

@@ -93,8 +93,8 @@ HAZARD_MTE = Rule(
 )
 HAZARD_MM = Rule(
     "E-HAZARD-MM",
-    "{api} adds to {bytes} of {tensor}, {got} fractals of 16 x 16, that {other} has not finished writing; from {wanted} "
-    "fractals on no barrier is needed",
+    "{api} adds to {bytes} of {tensor}, {got} fractals of 16 x 16, that {other} has not finished writing; no "
+    "barrier is needed from {wanted} fractals on",
     "put pipe_barrier(Pipe.M) between them",
     "asc-devkit docs, Mmad page",
     condition="Mmads add to the same result one behind the other, it has fewer than 10 fractals, and there is no "
@@ -214,8 +214,10 @@ class _Hazards:
         yield from (self._flags.doubled(site, before) for site, before in outcome.doubled)
 
     def _is_in_order(self, clash: Clash) -> bool:
-        """Whether both are Mmads, which the hardware takes in order but for sums of few fractals."""
+        """Whether the hardware orders both: by the unit flag, or as Mmads, but for sums of few fractals."""
         first, second = (self.accesses.row(self.accesses.all[n]) for n in (clash.earlier, clash.later))
+        if {first.pipe, second.pipe} == {Pipe.M, Pipe.FIX}:
+            return all("unit_flag" in row.op.params and row.param("unit_flag") > 0 for row in (first, second))
         if first.pipe is not Pipe.M or second.pipe is not Pipe.M:
             return False
         enough = self._device.sync.mmad_ordered_fractals
@@ -234,7 +236,8 @@ class _Hazards:
         low, high = self.accesses.shared(clash.earlier, clash.later)
         rows = self.accesses.row(first), self.accesses.row(second)
         sites = ((first.template, first.at), (second.template, second.at))
-        place = (f"UB bytes {low} to {high}", second.tensor)
+        memory, base = self.accesses.memory(second)
+        place = (f"{memory.name} bytes {low - base} to {high - base}", second.tensor)
         return self._clash_of(*rows, (first.writes, second.writes), second.role, place, sites)
 
     def _clash_of(
