@@ -13,16 +13,34 @@ from types import ModuleType
 from typing import Any
 
 from ascendsim import context, machine, record, tpipe
-from ascendsim.checks import advice, banks, barriers, flags, hazards, lifetimes, merging, static, suppress, traffic
+from ascendsim.checks import (
+    advice,
+    banks,
+    barriers,
+    cross_flags,
+    flags,
+    hazards,
+    lifetimes,
+    merging,
+    static,
+    suppress,
+    traffic,
+)
 from ascendsim.errors import Rule, Severity
 from ascendsim.isa import (
+    atomic,
     compare,
     convert,
+    cube_rules,
     dequant,
+    fixpipe,
     gather,
     gather_mask,
+    load,
     micro,
+    mmad,
     move,
+    nd2nz,
     overlap,
     rules,
     select,
@@ -43,19 +61,25 @@ MODULES: tuple[ModuleType, ...] = (
     *(
         rules,
         overlap,
+        atomic,
         compare,
         convert,
+        cube_rules,
+        fixpipe,
         gather,
         gather_mask,
+        load,
         micro,
+        mmad,
         move,
+        nd2nz,
         select,
         sync,
         tensor_extreme,
         tensor_reduce,
         transpose,
     ),
-    *(transpose_square, tpipe, record, context, static, hazards, flags, lifetimes, machine),
+    *(transpose_square, tpipe, record, context, static, hazards, flags, cross_flags, lifetimes, machine),
     *(advice, banks, traffic, merging, barriers, suppress),
     *(softmax_grad_checks, softmax_grad_surprises, layout, traps, fag_rules),
 )
@@ -162,3 +186,4 @@ def _declared() -> Iterator[tuple[str, Rule]]:
             if isinstance(form, Form):
                 yield from ((form.op.api, rule) for rule in form.call.reports)
     yield from (("AddDeqRelu", rule) for rule in dequant.ADD_DEQ_RELU_REPORTS)
+    yield from (("SetAtomicAdd", rule) for rule in atomic.ATOMIC_REPORTS)

@@ -17,11 +17,12 @@ from ascendsim.dtypes import UINT8, DType, pack, unpack
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa.gather import BASE_ALIGN, BASE_RANGE
 from ascendsim.isa.instruction import CompareMask, Operand, Row, Step, TensorRef
+from ascendsim.isa.mmad import MMAD_INIT
 from ascendsim.isa.mmad_arithmetic import accumulate
 from ascendsim.isa.rules import OOB_LOCAL
 from ascendsim.memory import POISON, Bytes, Lanes
 from ascendsim.program import CROSS, Places, Program, Template
-from ascendsim.terms import Buffer, HalfOverflow, MmadOrder, Pipe
+from ascendsim.terms import CUBE_SIDE, Buffer, HalfOverflow, MmadOrder, Pipe
 
 Array = NDArray[Any]
 Index = Array | EllipsisType
@@ -33,6 +34,31 @@ UNINIT = Rule(
     "asc-tools, npu-check ErrorRead2",
     condition="An instruction computes with bytes that nobody wrote, or copies them to GM.",
 )
+ND2NZ_ROWS = Rule(
+    "W-ND2NZ-ROWS",
+    "{api} {operand} multiplies {got} bytes of {tensor} that nobody wrote: rows behind the n_value of a copy ND2NZ "
+    "stay as they are",
+    "fill rows up to 16 with zeros, or multiply only those that were loaded",
+    "asc-devkit docs, DataCopy ND2NZ page",
+    condition="A Mmad reads rows of a tile that the copy from ND to NZ left unwritten, its n_value being no multiple "
+    "of 16.",
+)
+ATOMIC_NOINIT = Rule(
+    "W-ATOMIC-NOINIT",
+    "{api} adds to {got} bytes of GM tensor {tensor} that nobody wrote",
+    "zero the output before the first addition",
+    "asc-devkit docs, SetAtomicAdd page",
+    condition="A store adds to bytes of GM that nobody wrote before.",
+)
+MMAD_NAN = Rule(
+    "W-MMAD-NAN",
+    "{api} {operand}: {got} elements of {tensor} are NaN, which may end the kernel with an error",
+    "keep NaN out of what is multiplied",
+    "asc-devkit docs, Mmad page",
+    condition="A factor of Mmad is NaN.",
+)
+OF_UNWRITTEN = (UNINIT.code, MMAD_INIT.code, ND2NZ_ROWS.code)
+"""Codes of unwritten bytes on chip that an instruction computes with."""
 INDEX_RANGE = BASE_RANGE.saying(
     "{api} {operand}: offset {got} B lies outside the {wanted} B of {tensor} behind the base",
     "keep offsets below the source's length in bytes",
@@ -288,13 +314,22 @@ class Machine:
     def reader(self, operand: Operand, at: Lanes) -> Callable[[], Array]:
         """Return what gives elements of an operand, noting unwritten ones."""
         area, note = self._area(operand, at, operand.dtype), self._noter(operand)
+        found = self._finder(operand) if self._is_factor(operand) else None
 
         def read() -> Array:
             if area.complete_since != self.epoch and not self._is_complete(area):
                 note(area.flags())
+            elif found is not None:
+                _note_nan(area.read(), found)
             return area.read()
 
         return read
+
+    def _is_factor(self, operand: Operand) -> bool:
+        """Whether an operand of the row being prepared is a factor of floats of Mmad."""
+        row = self._row
+        is_mmad = row is not None and row.op.family == "Mmad" and operand in (row.src0, row.src1)
+        return is_mmad and operand.dtype.numpy.kind not in "iu"
 
     def picker(self, operand: Operand, length_bytes: int, unit_bytes: int) -> Callable[[Array], Array]:
         """Return what gives the elements at byte offsets known only now, noting unwritten and bad ones."""
@@ -539,10 +574,26 @@ class Machine:
             if (where, role, tensor) not in self.findings:
                 count = int((~flags).sum())
                 fill = {"api": row.op.api, "tensor": tensor}
-                finding = UNINIT.finding(where, operand=role, got=count, wanted=0, fill=fill)
+                rule = self._unwritten_rule(row, role, is_all=not flags.any())
+                finding = rule.finding(where, operand=role, got=count, wanted=0, fill=fill)
                 self.findings[where, role, tensor] = finding
 
         return note
+
+    def _unwritten_rule(self, row: Row, role: str, *, is_all: bool) -> Rule:
+        """What it is called that a row reads unwritten bytes."""
+        if role == "dst" and row.op.reads_dst:
+            if row.op.family == "Mmad":
+                return MMAD_INIT
+            assert row.dst is not None
+            return ATOMIC_NOINIT if self._tensor(row.dst).buffer is Buffer.GM else UNINIT
+        is_factor = row.op.family == "Mmad" and role in ("src0", "src1")
+        return ND2NZ_ROWS if is_factor and not is_all and self._has_short_tiles() else UNINIT
+
+    def _has_short_tiles(self) -> bool:
+        """Whether a copy from ND to NZ leaves rows of a fractal unwritten."""
+        rows = (row for template in self.program.templates for row in template.rows)
+        return any(row.op.name == "data_copy_nd2nz" and row.param("n_value") % CUBE_SIDE for row in rows)
 
 
 @dataclass(slots=True)
@@ -581,6 +632,12 @@ class DryMachine(Machine):
     def dry_frame(self, template: Template) -> Frame:
         """Return registers of 0 for a call, and no slots."""
         return Frame([], [np.zeros((), np.uint8)] * template.registers)
+
+
+def _note_nan(values: Array, found: Callable[[Rule, int, int], None]) -> None:
+    count = int(np.isnan(values).sum())
+    if count:
+        found(MMAD_NAN, count, 0)
 
 
 def _silent(flags: Array) -> None:

@@ -127,6 +127,8 @@ class Memory(_Model):
     l0c_bytes: IntNumber
     bt_bytes: IntNumber
     fb_bytes: IntNumber
+    l1_mixed_bytes: IntNumber | None = None
+    """What kernels on both kinds of cores may use of L1; None for all of it."""
     l2_bytes: IntNumber
     gm_bytes: IntNumber | None = None
     gm_full_rate_bytes: IntNumber | None = None
@@ -159,6 +161,8 @@ class Sync(_Model):
     max_buffers: IntNumber
     cross_core_cycles: IntNumber
     """From the last set of a cross-core flag to its rising."""
+    mmad_ordered_fractals: PositiveNumber | None = None
+    """Fractals of a result from which on Mmads that add to it one behind the other need no barrier; None: any."""
 
 
 class Arithmetic(_Model):
@@ -354,6 +358,13 @@ class Device(_Model):
         """Return the capacity of an on-chip memory."""
         number: IntNumber = getattr(self.memory, f"{buffer.name.lower()}_bytes")
         return number.value
+
+    def usable_bytes(self, buffer: Buffer, kernel_type: KernelType) -> int:
+        """Return what a kernel may use of an on-chip memory."""
+        limit = self.memory.l1_mixed_bytes
+        if buffer is Buffer.L1 and kernel_type.is_mix and limit is not None:
+            return limit.value
+        return self.buffer_bytes(buffer)
 
     def has_event(self, kind: CoreKind, event: HardEvent) -> bool:
         """Whether a kind of core has a flag pair."""

@@ -22,7 +22,7 @@ from ascendsim.checks.static import UNDEFINED
 from ascendsim.checks.sums import without_consequences
 from ascendsim.checks.suppress import Suppression, set_apart, unused
 from ascendsim.computed import Sample
-from ascendsim.context import ALIGN_OFFSET, INDEX_RANGE, OOB_PLACED, UNINIT
+from ascendsim.context import ALIGN_OFFSET, ATOMIC_NOINIT, INDEX_RANGE, MMAD_NAN, OF_UNWRITTEN, OOB_PLACED
 from ascendsim.cost import links_of, template_schedule
 from ascendsim.cross import groups_of
 from ascendsim.device import Device
@@ -85,7 +85,10 @@ BLOCKS = Rule(
 )
 
 
-_OF_VALUES = tuple(rule.code for rule in (NUM_NAN, OUT_UNWRITTEN, UNINIT, INDEX_RANGE, ALIGN_OFFSET, OOB_PLACED))
+_OF_VALUES = (
+    *(rule.code for rule in (NUM_NAN, OUT_UNWRITTEN, INDEX_RANGE, ALIGN_OFFSET, OOB_PLACED, MMAD_NAN, ATOMIC_NOINIT)),
+    *OF_UNWRITTEN,
+)
 """Codes that may come from computing all values."""
 _OF_RUN = (*_OF_VALUES, DOUBLE_SET.code, NODB.code)
 """Codes that may come from a run, not from a check."""

@@ -178,9 +178,7 @@ def _matmul_reference(
     operands = inputs["a"], inputs["b"], inputs.get("bias")
     transposed = {"a_transposed": keys.a_transposed, "b_transposed": keys.b_transposed}
     values = matmul_reference.matmul(*operands, **transposed, relu=keys.relu)
-    bound = matmul_reference.matmul_bound(
-        *operands, **transposed, output=outputs["c"].numpy.name, split_k=keys.split_k
-    )
+    bound = matmul_reference.matmul_bound(*operands, **transposed, output=outputs["c"].numpy.name, split_k=keys.split_k)
     return {"c": Reference(values, bound)}
 
 

@@ -77,6 +77,13 @@ EVENT_LEAK = Rule(
     "asc-devkit docs, TPipe pages",
     condition="An event id was taken with AllocEventID and not released when the kernel ends.",
 )
+ATOMIC_LEFT = Rule(
+    "E-ATOMIC-LEFTON",
+    "stores still add {got} when the kernel ends; what runs next would add, too",
+    "call set_atomic_none behind the last store that adds",
+    "asc-devkit docs, SetAtomicAdd page",
+    condition="The kernel ends with SetAtomicAdd on.",
+)
 CORE_ROLE = Rule(
     "E-CORE-ROLE",
     "{operand} needs {got}, which {wanted} does not have",
@@ -639,8 +646,7 @@ class AiCore(
         for event, ids in self._events.items():
             for event_id in sorted(ids):
                 self.report(EVENT_LEAK, operand=event.name, got=event_id, wanted="released")
-        if self.mask.mode is MaskMode.COUNTER:
-            self.report(MASK_LEFT, operand="mask", got="counter", wanted="normal")
+        self._check_modes()
         if self._steps:
             raise self.fail(f"step {self._steps[-1]!r} was opened by trace_start and never closed")
         self._close_segment()
@@ -650,6 +656,13 @@ class AiCore(
                 self._builder.ques[q.name] = info
         for place, end_bytes in self._pipe.ends if self._pipe else ():
             self._builder.reaches(place, end_bytes)
+
+    def _check_modes(self) -> None:
+        """Find modes that are on when the kernel ends."""
+        if self.mask.mode is MaskMode.COUNTER:
+            self.report(MASK_LEFT, operand="mask", got="counter", wanted="normal")
+        if self._atomic is not None:
+            self.report(ATOMIC_LEFT, operand="atomic mode", got=self._atomic, wanted="none")
 
 
 class _Same:

@@ -63,7 +63,20 @@ LAYERS = {
     "cost": {"device", "engine", "errors", "isa", "program", "terms"},
     "analysis": {"engine", "isa", "memory", "program", "terms"},
     "checks": {
-        *("analysis", "checks", "context", "cost", "device", "engine", "errors", "isa", "looker", "memory", "program"),
+        *(
+            "analysis",
+            "checks",
+            "context",
+            "cost",
+            "cross",
+            "device",
+            "engine",
+            "errors",
+            "isa",
+            "looker",
+            "memory",
+            "program",
+        ),
         "terms",
     },
     "catalogue": {

@@ -143,9 +143,14 @@ HELPERS = {
     "reduce_dst_aligned": {"ALIGN_REDUCE"},
     "_out_of_bounds": {"OOB_LOCAL", "OOB_LOCAL_BEFORE"},
     "_not_here": {"DTYPE_HERE"},
+    "_off_memory_boundary": {"ALIGN_UB", "ALIGN_L1", "ALIGN_L0", "ALIGN_L0C", "ALIGN_BT", "ALIGN_FB"},
+    "_nothing": {"LOAD_NOP"},
+    "_scale": {"FIX_QUANTVAL", "FIX_SCALELOSS"},
     "_between": {"OVERLAP", "OVERLAP_LATER", "OVERLAP_NONE", "OVERLAP_WIDEN"},
 }
 """Functions that find something for a check."""
+RULE_IS_GIVEN = ("fields_in", "off_boundary")
+"""Functions that find something of the rule that they are given."""
 
 
 def _name(node):
@@ -171,6 +176,8 @@ def _found_in(function):
             if _name(call.func) == "finding":
                 found.add(_name(call.func.value))
             found |= HELPERS.get(_name(call.func), set())
+            if _name(call.func) in RULE_IS_GIVEN:
+                found |= {_name(argument) for argument in call.args if _name(argument)[:1].isupper()}
     return found
 
 
@@ -228,7 +235,7 @@ def test_forms_with_a_mask_say_that_it_is_checked():
     [
         ("E-SYNC-ID", ("SetFlag", "WaitFlag")),
         ("E-SYNC-BARRIER-S", ("PipeBarrier",)),
-        ("E-COPY-ZERO", ("DataCopy", "DataCopyPad")),
+        ("E-COPY-ZERO", ("DataCopy", "DataCopyPad", "Fixpipe")),
         ("E-ALIGN-COUNT", ("DataCopy",)),
         ("E-SELMASK", ("Select",)),
         ("E-CAP-UB-RESERVED", ("AddDeqRelu", "Select")),
@@ -293,10 +300,10 @@ def test_list_as_a_table(ascendsim):
 def test_explain(ascendsim):
     words = " ".join(ascendsim("check", "--explain", "E-COPY-ZERO").stdout.split())
     assert words == (
-        "E-COPY-ZERO found when DataCopy or DataCopyPad gets a length or a number of bursts of 0. "
+        "E-COPY-ZERO found when DataCopy, DataCopyPad or Fixpipe gets a length or a number of bursts of 0. "
         "severity warning, graded from the code's E by asc-devkit, data copy checks, where it is a warning "
         "architectures all message {api} copies nothing: {what} is 0 to mend it guard the call "
-        "source asc-devkit, data copy checks, where it is a warning checked by DataCopy, DataCopyPad"
+        "source asc-devkit, data copy checks, where it is a warning checked by DataCopy, DataCopyPad, Fixpipe"
     )
 
 

@@ -28,6 +28,8 @@ class Act(IntEnum):
     WAIT = 2
     BARRIER = 3
     BARRIER_ALL = 4
+    CROSS_SET = 5
+    CROSS_WAIT = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,9 @@ class Accesses:
         self.places = program.places({})
         self.all: list[Access] = []
         self.steps: list[tuple[Step, ...]] = [self._steps(n, t) for n, t in enumerate(program.templates)]
+        self.mark = len(self.all)
+        """An access of no bytes: where it lies in a log says what is behind it."""
+        self.all.append(Access(self.mark, -1, -1, "", "", Pipe.S, FAR, -FAR, writes=False))
         self._meets: dict[tuple[int, int], bool] = {}
         self._bytes: dict[int, Bytes] = {}
         self._shapes: dict[Hashable, RowLanes] = {}
@@ -106,6 +111,15 @@ class Accesses:
     def line(self, access: Access) -> str:
         """The source line of an access."""
         return self.program.lines[self.row(access).line]
+
+    def memory(self, access: Access) -> tuple[Buffer, int]:
+        """The memory that an access lies in, and where that begins among all."""
+        template = self.program.templates[access.template]
+        operand = dict(self.row(access).operands).get(access.role)
+        if operand is None:  # a vector function, which knows UB only
+            return Buffer.UB, self.places.bases[Buffer.UB]
+        place = template.tensors[operand.tensor].buffer
+        return place, self.places.bases[place]
 
     def meet(self, one: int, other: int) -> bool:
         """Whether two accesses share a byte, lane by lane; their ranges are known to."""
@@ -184,6 +198,10 @@ class Accesses:
             elif name == "pipe_barrier":
                 everything = row.pipe is Pipe.S
                 found.append(Step(Act.BARRIER_ALL if everything else Act.BARRIER, at, row.pipe))
+            elif name == "cross_core_set_flag":
+                found.append(Step(Act.CROSS_SET, at, row.pipe))
+            elif name == "cross_core_wait_flag":
+                found.append(Step(Act.CROSS_WAIT, at, row.pipe))
             elif touched:
                 found.append(Step(Act.TOUCH, at, row.pipe, accesses=self._new(number, template, at)))
         return tuple(found)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ascendsim.checks.sites import is_of_sync_all
 from ascendsim.checks.sums import Notes, Words, holds_on, is_library, place_of
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule
@@ -60,7 +61,8 @@ def barrier_advice(program: Program, device: Device) -> Iterator[Finding]:
     calls = np.bincount(program.calls["template"], minlength=len(program.templates)).tolist()
     for number, (_, barriers) in enumerate(split):
         for i, barrier in enumerate(barriers):
-            if is_library(program.lines[barrier.line]):
+            rows = program.templates[number].rows
+            if is_library(program.lines[barrier.line]) or is_of_sync_all(rows, rows.index(barrier)):
                 continue
             before = around.reached(number, i, -1)
             behind = around.reached(number, i + 1, 1)

@@ -145,7 +145,7 @@ class Flags:
         it, and what an API does inside may order it already. So are those of library kernels, which serve all shapes.
         """
         row = self._sites.row(site)
-        if row.que >= 0 or is_library(self._sites.source(site)):
+        if row.que >= 0 or is_library(self._sites.source(site)) or self._sites.is_of_sync_all(site):
             return
         if row.op.name == "wait_flag" and Pipe.S in (HardEvent(row.params[0]).src, HardEvent(row.params[0]).dst):
             return

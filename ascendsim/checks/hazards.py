@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.checks.accesses import Accesses
+from ascendsim.checks.accesses import Accesses, Act
+from ascendsim.checks.between import Between
+from ascendsim.checks.cross_flags import FlagsBetween
 from ascendsim.checks.flags import Flags
 from ascendsim.checks.gm import GmAccesses, GmPair, GmPairs, kinds, places_on_core
 from ascendsim.checks.order import Clash, Order, Outcome, Site
@@ -19,8 +21,9 @@ from ascendsim.checks.sites import Found, Hazard, Sites
 from ascendsim.checks.sums import is_library
 from ascendsim.device import Device
 from ascendsim.errors import Rule, Severity
+from ascendsim.isa.fixpipe import HAZARD_FIX
 from ascendsim.isa.instruction import Row
-from ascendsim.terms import HardEvent, Pipe
+from ascendsim.terms import CUBE_SIDE, CoreKind, HardEvent, Pipe, ceil_div
 
 Ints = NDArray[Any]
 
@@ -53,7 +56,23 @@ RACE_GM = Rule(
     "{got} touch bytes {first} to {last} of GM tensor {tensor} in no order: {other} and {api}",
     "give each core its own part, by get_block_idx and the tail",
     "public msSanitizer pages, contention check; asc-tools, npu-check, several cores on one GM",
-    condition="Two cores touch the same bytes of GM, at least one of them writes, and nothing orders the two.",
+    condition="Two cores touch the same bytes of GM, at least one of them writes, and neither flags between cores nor "
+    "SyncAll order the two; additions of both are no race.",
+)
+RACE_SUBBLOCK = Rule(
+    "E-RACE-SUBBLOCK",
+    "{got}, the vector cores of one AI Core, write the same bytes {first} to {last} of GM tensor {tensor} at {api}",
+    "halve the work between them by get_sub_block_idx",
+    "asc-devkit, public issue 1723",
+    condition="Both vector cores of an AI Core write the same bytes of GM with the same line of the kernel.",
+    archs=(2201, 3510),
+)
+ATOMIC_ORDER = Rule(
+    "W-RACE-ATOMICORDER",
+    "{got} add {kind} to bytes {first} to {last} of GM tensor {tensor} in no order: last bits differ from run to run",
+    "let cores add one after another, or reduce in a fixed order",
+    "asc-devkit docs, page on atomic operations",
+    condition="Several cores, or one without barriers, add floats to the same bytes of GM in no order.",
 )
 HAZARD_V = Rule(
     "E-HAZARD-V",
@@ -71,6 +90,20 @@ HAZARD_MTE = Rule(
     "put a pipe_barrier of their pipe between them",
     _BARRIERS,
     condition="A copy writes or reads bytes that an earlier one on the same pipe writes, with no PipeBarrier between.",
+)
+HAZARD_MM = Rule(
+    "E-HAZARD-MM",
+    "{api} adds to {bytes} of {tensor}, {got} fractals of 16 x 16, that {other} has not finished writing; no "
+    "barrier is needed from {wanted} fractals on",
+    "put pipe_barrier(Pipe.M) between them",
+    "asc-devkit docs, Mmad page",
+    condition="Mmads add to the same result one behind the other, it has fewer than 10 fractals, and there is no "
+    "PipeBarrier<PIPE_M> between them.",
+    archs=(2201,),
+)
+HAZARD_FIX_TWO = HAZARD_FIX.saying(
+    "{api} {verb} {bytes} of {tensor} that {other}, on the same {pipe}, has not finished writing",
+    "put a pipe_barrier of their pipe between them",
 )
 COMPILER_ORDERS = (Pipe.V, Pipe.MTE2, Pipe.MTE3)
 """Pipes that the scalar unit waits for by itself: the compiler adds V-S, MTE2-S and MTE3-S waits on AIV, and V-V
@@ -98,6 +131,7 @@ class _Hazards:
     def __init__(self, accesses: Accesses, device: Device, *, auto_sync: bool, with_gm: bool = True) -> None:
         self.program = program = accesses.program
         self.accesses = accesses
+        self._device = device
         hardware = {Pipe.V} if device.has("vector_ordered") else set()
         self.order = Order(self.accesses, ordered_pipes=frozenset({Pipe.S} | hardware))
         self._auto_sync = auto_sync
@@ -105,10 +139,13 @@ class _Hazards:
         self._gm = GmAccesses(program) if with_gm else None
         self._state_of: Ints = np.zeros(len(program.calls["core"]), np.int64)
         """State in which each call begins."""
+        self._places = places_on_core(program.calls["core"])
         self._turns: Counter[tuple[int, int]] = Counter()
         """(state, template): how often over all cores."""
         self._ends: dict[int, int] = {}
         """State at the end: how many cores."""
+        self._between: Between | None = None
+        """Order between cores, where it is known."""
 
     def hazards(self, *, is_complete: bool) -> tuple[Hazard, ...]:
         """Everything, in the order of the program."""
@@ -131,9 +168,26 @@ class _Hazards:
         if not found.has("E-SYNC"):  # else it is not known what a flag is good for
             for hazard in self._flags.redundant(idle, useful):
                 found.add(hazard, 1)
-        for hazard, count in self._in_gm():
-            found.add(hazard, count)
+        if self._pair_cores(found, is_complete=is_complete):
+            for hazard, count in self._in_gm():
+                found.add(hazard, count)
         return found.all()
+
+    def _pair_cores(self, found: Found, *, is_complete: bool) -> bool:
+        """Find what is wrong with flags between cores; whether it is known what they order."""
+        calls = self.program.calls["core"]
+        if not any(step.act in (Act.CROSS_SET, Act.CROSS_WAIT) for steps in self.accesses.steps for step in steps):
+            return True
+        if not is_complete:
+            return False
+        calls_of = [np.flatnonzero(calls == core) for core in range(self.program.core_count)]
+        between = Between(self.program, self.order, calls_of, self._state_of)
+        for hazard in FlagsBetween(self.program, between).all():
+            found.add(hazard, 1)
+        if between.held:
+            return False
+        self._between = between
+        return True
 
     def _walk(self) -> None:
         """Walk every core; cores that call the same templates are one."""
@@ -155,8 +209,20 @@ class _Hazards:
     # ---- rows that meet -----------------------------------------------------------------------------------------
 
     def _of_outcome(self, outcome: Outcome) -> Iterator[Hazard]:
-        yield from (self._clash(clash) for clash in outcome.clashes if not self._is_librarys(clash))
+        clashes = (clash for clash in outcome.clashes if not (self._is_librarys(clash) or self._is_in_order(clash)))
+        yield from (self._clash(clash) for clash in clashes)
         yield from (self._flags.doubled(site, before) for site, before in outcome.doubled)
+
+    def _is_in_order(self, clash: Clash) -> bool:
+        """Whether the hardware orders both: by the unit flag, or as Mmads, but for sums of few fractals."""
+        first, second = (self.accesses.row(self.accesses.all[n]) for n in (clash.earlier, clash.later))
+        if {first.pipe, second.pipe} == {Pipe.M, Pipe.FIX}:
+            return all("unit_flag" in row.op.params and row.param("unit_flag") > 0 for row in (first, second))
+        if first.pipe is not Pipe.M or second.pipe is not Pipe.M:
+            return False
+        enough = self._device.sync.mmad_ordered_fractals
+        is_sum = second.op.reads_dst and self.accesses.all[clash.later].role == "dst"
+        return not is_sum or enough is None or _result_fractals(second) >= enough.value
 
     def _is_librarys(self, clash: Clash) -> bool:
         """Whether both rows are of a library call and the compiler orders them: its caller could mend nothing."""
@@ -170,7 +236,8 @@ class _Hazards:
         low, high = self.accesses.shared(clash.earlier, clash.later)
         rows = self.accesses.row(first), self.accesses.row(second)
         sites = ((first.template, first.at), (second.template, second.at))
-        place = (f"UB bytes {low} to {high}", second.tensor)
+        memory, base = self.accesses.memory(second)
+        place = (f"{memory.name} bytes {low - base} to {high - base}", second.tensor)
         return self._clash_of(*rows, (first.writes, second.writes), second.role, place, sites)
 
     def _clash_of(
@@ -194,8 +261,11 @@ class _Hazards:
             "verb": "writes" if writes[1] else "reads",
         }
         rule = _rule(first.pipe, second.pipe, writes)
-        hint, wanted = self._hint(first, second), f"after {names[0]}"
-        finding = rule.finding(names[1], operand=role, got="no order", wanted=wanted, hint=hint, fill=fill)
+        hint, got, wanted = self._hint(first, second), "no order", f"after {names[0]}"
+        if rule is HAZARD_MM:
+            enough = self._device.sync.mmad_ordered_fractals
+            got, wanted = str(_result_fractals(second)), str(enough.value if enough is not None else "any")
+        finding = rule.finding(names[1], operand=role, got=got, wanted=wanted, hint=hint, fill=fill)
         if self._is_graded(first, second):
             finding = replace(finding, level=Severity.WARNING.value)
         return self._sites.hazard(finding, *sites)
@@ -227,31 +297,128 @@ class _Hazards:
         """Pairs between cores are races; one of each kind on one core is looked into, and stands for all alike."""
         core = self.program.calls["core"]
         apart = core[pairs.first_call] != core[pairs.second_call]
-        for pair, count in kinds(pairs.only(np.flatnonzero(apart)), ()):
+        adds = np.array([access.adds for access in gm.all], np.bool_)
+        adding = adds[pairs.first] & adds[pairs.second]
+        for pair, count in kinds(pairs.only(np.flatnonzero(apart & adding)), ()):
+            yield from ((hazard, count) for hazard in self._additions(gm, pair, pairs.tensor))
+        others = pairs.only(np.flatnonzero(apart & ~adding))
+        others = others if self._between is None else self._unordered(self._between, gm, others)
+        for pair, count in kinds(others, ()):
             yield self._between_cores(gm, pair, pairs.tensor), count
         inside = pairs.only(np.flatnonzero(~apart))
-        places = places_on_core(core)
+        places = self._places
         turns = places[inside.second_call] - places[inside.first_call]
         for pair, count in kinds(inside, (turns, self._state_of[inside.first_call])):
             hazard = self._on_one_core(gm, pair, pairs.tensor)
             if hazard is not None:
                 yield hazard, count
 
+    def _unordered(self, between: Between, gm: GmAccesses, pairs: GmPairs) -> GmPairs:
+        """Pairs of which some calls that touch the same bytes are in no order; of each two cores and places once."""
+        columns = np.stack([pairs.first, pairs.second, pairs.first_call, pairs.second_call])
+        _, chosen = np.unique(columns, axis=1, return_index=True)
+        keep: list[int] = []
+        turned: list[int] = []
+        known = set[tuple[int, int, int, int]]()
+        for at in np.sort(chosen).tolist():
+            ones = gm.alike(int(pairs.first[at]), pairs.tensor, int(pairs.first_call[at]))
+            others = gm.alike(int(pairs.second[at]), pairs.tensor, int(pairs.second_call[at]))
+            key = (int(pairs.first[at]), int(pairs.second[at]), int(ones[0]), int(others[0]))
+            if key in known:
+                continue
+            known.add(key)
+            missing = self._missing(between, (gm.all[key[0]].at, ones), (gm.all[key[1]].at, others))
+            if missing:
+                (turned if missing < 0 else keep).append(at)
+        return pairs.only(np.array([*keep, *turned], np.int64)).turned(len(keep))
+
+    def _missing(self, between: Between, first: tuple[int, Ints], second: tuple[int, Ints]) -> int:
+        """Whether every call of one core is before or behind every call of another: of each the neighbours.
+
+        Returns:
+            0 if so; 1 if one of the first is to come before one of the second and does not, -1 the other way round.
+        """
+        core, places = self.program.calls["core"], self._places
+        ones, others = (
+            [(int(core[call]), int(places[call]), at) for call in calls.tolist()] for at, calls in (first, second)
+        )
+        done = 0
+        for other in others:
+            while done < len(ones) and between.is_before(ones[done], other):
+                done += 1
+            if done < len(ones) and not between.is_before(other, ones[done]):
+                return -1 if done else 1
+        return 0
+
+    def _additions(self, gm: GmAccesses, pair: GmPair, tensor: int) -> Iterator[Hazard]:
+        """Two additions to the same bytes: of floats the sum depends on which comes first."""
+        first, second = gm.all[pair.first], gm.all[pair.second]
+        core, places = self.program.calls["core"], self._places
+        ones, others = (
+            (int(core[call]), int(places[call]), access.at)
+            for call, access in ((pair.first_call, first), (pair.second_call, second))
+        )
+        is_ordered = self._between is not None and (
+            self._between.is_before(ones, others) or self._between.is_before(others, ones)
+        )
+        sites = ((first.template, first.at), (second.template, second.at))
+        found = None if is_ordered else self._addition(pair, tensor, sites, (ones[0], others[0]))
+        if found is not None:
+            yield found
+
+    def _addition(self, pair: GmPair, tensor: int, sites: tuple[Site, Site], cores: tuple[int, int]) -> Hazard | None:
+        """Two additions in no order, if they are of floats."""
+        dst = self._sites.row(sites[1]).dst
+        assert dst is not None
+        if dst.dtype.numpy.kind in "iu":
+            return None
+        name = self.program.core_name
+        got = f"{name(cores[0])} and {name(cores[1])}" if cores[0] != cores[1] else f"copies of {name(cores[0])}"
+        fill = {"first": pair.low, "last": pair.high, "tensor": self.program.gm[tensor].name, "kind": dst.dtype.name}
+        where = self._sites.line(sites[1])
+        finding = ATOMIC_ORDER.finding(where, operand="dst", got=got, wanted="an order", fill=fill)
+        return self._sites.hazard(finding, *sites)
+
     def _between_cores(self, gm: GmAccesses, pair: GmPair, tensor: int) -> Hazard:
         first, second = gm.all[pair.first], gm.all[pair.second]
-        core = self.program.calls["core"]
-        what = f"cores {core[pair.first_call]} and {core[pair.second_call]}"
+        cores = [int(self.program.calls["core"][call]) for call in (pair.first_call, pair.second_call)]
+        what = f"cores {cores[0]} and {cores[1]}"
+        if self.program.kernel_type.is_mix:
+            what = " and ".join(self.program.core_name(core) for core in cores)
         sites = ((first.template, first.at), (second.template, second.at))
         names = [self._sites.line(site) for site in sites]
-        fill = {
+        fill: dict[str, object] = {
             "first": pair.low,
             "last": pair.high,
             "tensor": self.program.gm[tensor].name,
             "api": names[1],
             "other": names[0],
         }
-        finding = RACE_GM.finding(names[1], operand=second.role, got=what, wanted="one core", fill=fill)
+        if first.writes and second.writes and names[0] == names[1] and self._share_a_cube(*cores):
+            finding = RACE_SUBBLOCK.finding(names[1], operand=second.role, got=what, wanted="one core", fill=fill)
+        else:
+            hint = self._cross_hint(cores, sites) if self.program.kernel_type.is_mix else ""
+            finding = RACE_GM.finding(names[1], operand=second.role, got=what, wanted="one core", hint=hint, fill=fill)
         return self._sites.hazard(finding, *sites)
+
+    def _share_a_cube(self, one: int, other: int) -> bool:
+        """Whether two cores are vector cores of one AI Core."""
+        program = self.program
+        count = len(program.kernel_type.kinds)
+        kinds_of = {program.core_kind(core) for core in (one, other)}
+        return program.kernel_type.is_mix and kinds_of == {CoreKind.AIV} and one // count == other // count
+
+    def _cross_hint(self, cores: list[int], sites: tuple[Site, Site]) -> str:
+        """Which flag would order two rows of cores that can signal each other."""
+        kinds_of = [self.program.core_kind(core) for core in cores]
+        if kinds_of[0] is kinds_of[1]:
+            return RACE_GM.hint
+        sets, waits = (self._sites.row(site).pipe.name for site in sites)
+        before, after = (self._sites.source(site) for site in sites)
+        return (
+            f"cross_core_set_flag(2, Pipe.{sets}, id) behind {before} and cross_core_wait_flag(2, Pipe.{waits}, id) "
+            f"before {after}"
+        )
 
     def _on_one_core(self, gm: GmAccesses, pair: GmPair, tensor: int) -> Hazard | None:
         first, second = gm.all[pair.first], gm.all[pair.second]
@@ -259,12 +426,16 @@ class _Hazards:
         rows = [self.program.templates[t].rows[at] for t, at in sites]
         if rows[0].pipe is rows[1].pipe and not first.writes:
             return None  # one pipe reads before it writes later
+        if rows[0].pipe is rows[1].pipe is Pipe.FIX and self._device.has("fixpipe_to_gm_ordered"):
+            return None
         core = self.program.calls["core"]
         calls = np.flatnonzero(core == core[pair.first_call])
         calls = calls[(calls >= pair.first_call) & (calls <= pair.second_call)]
         templates = self.program.calls["template"][calls].tolist()
         if self.order.is_before(int(self._state_of[pair.first_call]), templates, *sites):
             return None
+        if first.adds and second.adds:
+            return self._addition(pair, tensor, sites, (int(core[pair.first_call]),) * 2)
         place = f"bytes {pair.low} to {pair.high}"
         name = f"GM tensor {self.program.gm[tensor].name}"
         return self._clash_of(rows[0], rows[1], (first.writes, second.writes), second.role, (place, name), sites)
@@ -273,7 +444,12 @@ class _Hazards:
 def _rule(first: Pipe, second: Pipe, writes: tuple[bool, bool]) -> Rule:
     """The rule that two accesses in no order break."""
     if first is second:
-        return HAZARD_V if first is Pipe.V else HAZARD_MTE
+        return {Pipe.V: HAZARD_V, Pipe.M: HAZARD_MM, Pipe.FIX: HAZARD_FIX_TWO}.get(first, HAZARD_MTE)
     if all(writes):
         return RACE_WAW
     return RACE_RAW if writes[0] else RACE_WAR
+
+
+def _result_fractals(row: Row) -> int:
+    """Fractals of 16 x 16 results that a Mmad writes."""
+    return ceil_div(row.param("m"), CUBE_SIDE) * ceil_div(row.param("n"), CUBE_SIDE)

@@ -1,4 +1,4 @@
-"""Bytes of UB over their life: read before anybody wrote them, overwritten before anybody read them, never used.
+"""On-chip bytes over their life: read before anybody wrote them, overwritten before anybody read them, never used.
 
 A template is run once for each set of written bytes in which it is entered, without data of meaning. A loop comes back
 to the same set after a few turns.
@@ -12,28 +12,34 @@ from numpy.typing import NDArray
 
 from ascendsim.checks.accesses import Accesses, Act, Step
 from ascendsim.checks.sums import is_library
-from ascendsim.context import DryMachine
+from ascendsim.context import OF_UNWRITTEN, DryMachine
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule
+from ascendsim.isa.mmad import MMAD_INIT
 from ascendsim.memory import Bytes
 from ascendsim.program import Program
-from ascendsim.terms import Buffer
+from ascendsim.terms import Buffer, Pipe, TPosition
 
 Ints = NDArray[Any]
 
 DEAD_STORE = Rule(
     "W-MEM-DEADSTORE",
-    "what {api} wrote to {tensor}, {got} B from UB byte {first} on, is overwritten by {other} before anybody reads it",
+    "what {api} wrote to {tensor}, {got} B from {place} byte {first} on, is overwritten by {other} before anybody "
+    "reads it",
     "remove the first, or read it before",
     "asc-tools, npu-check ErrorWrite3",
     condition="All bytes that a row wrote are overwritten before any of them is read.",
 )
 UNUSED = Rule(
     "W-BUF-UNUSED",
-    "{operand}: {got} B of UB are given to it and no instruction touches them",
+    "{operand}: {got} B of {place} are given to it and no instruction touches them",
     "remove the buffer; a work buffer that an API demands may be as small as its page says",
     "public msSanitizer pages, memory check",
     condition="A queue or TBuf has memory and no row of the program touches it.",
+)
+MMAD_LOST = MMAD_INIT.saying(
+    "{api} starts anew in {tensor} and overwrites the {got} B that {other} made before anybody reads them",
+    "let only the first Mmad of a sum start from zero (cmatrix_init_val), or fetch the result before",
 )
 TURNS = 3
 """How often a template is followed: what a loop leaves unread shows when it is entered again."""
@@ -43,7 +49,7 @@ def check_lifetimes(program: Program, device: Device, accesses: Accesses) -> tup
     """Return what reads unwritten bytes, what is overwritten unread, and buffers without use; UB begins unwritten."""
     sequences = _sequences(program)
     unwritten = () if _all_written(accesses, sequences) else _unwritten(program, device, sequences)
-    return (*unwritten, *_dead_stores(accesses, sequences), *_unused(program))
+    return (*unwritten, *_dead_stores(accesses, sequences), *_unused(program, device))
 
 
 def _sequences(program: Program) -> list[list[int]]:
@@ -148,7 +154,7 @@ class _Dry:
             for step in machine.prepare(template).work:
                 step()
         for place, finding in machine.findings.items():
-            if finding.code == "W-MEM-UNINIT":
+            if finding.code in OF_UNWRITTEN:
                 self.findings.setdefault(place, finding)
         return self._number(machine.local.written)
 
@@ -182,10 +188,17 @@ def _dead_stores(accesses: Accesses, sequences: list[list[int]]) -> Iterator[Fin
 def _dead_store(accesses: Accesses, first: int, second: int) -> Finding:
     one, other = accesses.all[first], accesses.all[second]
     api = accesses.row(one).op.api
-    fill = {
+    place, base = accesses.memory(one)
+    if accesses.row(one).pipe is accesses.row(other).pipe is Pipe.M:
+        where, got = f"{api} ({accesses.line(other)})", accesses.count(first)
+        by = f"{api} ({accesses.line(one)})"
+        texts = {"api": api, "tensor": one.tensor, "other": by}
+        return MMAD_LOST.finding(where, operand="dst", got=got, wanted="a read before", fill=texts)
+    fill: dict[str, object] = {
         "api": api,
         "tensor": one.tensor,
-        "first": one.first,
+        "place": place.name,
+        "first": one.first - base,
         "other": f"{accesses.row(other).op.api} ({accesses.line(other)})",
     }
     where = f"{api} ({accesses.line(one)})"
@@ -241,9 +254,11 @@ def _distinct(stores: Ints) -> list[int]:
     return [store for store in np.unique(stores).tolist() if store >= 0]
 
 
-def _unused(program: Program) -> Iterator[Finding]:
+def _unused(program: Program, device: Device) -> Iterator[Finding]:
     used = {template.tensors[t.tensor].que for template in program.templates for row in template.touched for t in row}
     for number, que in enumerate(program.ques):
         if que.num and number not in used:
             got = que.num * que.buffer_bytes
-            yield UNUSED.finding(f"InitBuffer of {que.name}", operand=que.name, got=got, wanted="a use")
+            place = device.buffer_of(TPosition(que.position)) or Buffer.UB
+            fill = {"place": place.name}
+            yield UNUSED.finding(f"InitBuffer of {que.name}", operand=que.name, got=got, wanted="a use", fill=fill)

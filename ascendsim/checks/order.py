@@ -92,6 +92,21 @@ class Outcome:
     idle: frozenset[Site]
 
 
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """What walking a template with a marked row gave.
+
+    Attributes:
+        after: the state, in which the mark may still be.
+        knowing: rows that begin when the marked one is finished, and cross-core flags that are set then.
+        is_marked: whether the row that was to be marked has run.
+    """
+
+    after: int
+    knowing: frozenset[Site]
+    is_marked: bool
+
+
 class Order:
     """Walks cores; each template once for each state."""
 
@@ -107,6 +122,7 @@ class Order:
         self.states: list[State] = []
         self._numbers: dict[State, int] = {}
         self._known: dict[tuple[int, int], Outcome] = {}
+        self._tracked: dict[tuple[int, int, int], Tracked] = {}
         self._ordered = ordered_pipes
         none = (0,) * len(self.pipes)
         self.start = self._number(State((none,) * len(self.pipes), ((),) * len(self.pipes)))
@@ -142,6 +158,24 @@ class Order:
             walk.take(template, self.accesses.steps[template], turn)
         return walk.is_before
 
+    def track(self, state: int, template: int, at: int = -1) -> Tracked:
+        """Return which rows of a template know that a marked row is finished.
+
+        Args:
+            state: in which the template is entered; the mark of an earlier template is in it.
+            template: the template.
+            at: the row to mark, -1 to follow the mark that is there.
+        """
+        key = (state, template, at)
+        known = self._tracked.get(key)
+        if known is None:
+            walk = _Walk(self.accesses, self.pipes, self.states[state], self._ordered, marked=(template, at))
+            walk.is_marked = at < 0
+            walk.take(template, self.accesses.steps[template])
+            after = self._number(walk.state())
+            known = self._tracked[key] = Tracked(after, frozenset(walk.knowing), walk.is_marked)
+        return known
+
     def _number(self, state: State) -> int:
         number = self._numbers.setdefault(state, len(self.states))
         if number == len(self.states):
@@ -163,6 +197,11 @@ class _Walk:
     pipes: tuple[Pipe, ...]
     begin: State
     ordered: frozenset[Pipe]
+    marked: Site | None = None
+    """The row to mark; its place is -1 where an earlier template has marked one."""
+    is_marked: bool = False
+    knowing: set[Site] = field(default_factory=set)
+    """Rows that begin, or flags of other cores that are set, when the marked row is finished."""
     clashes: list[Clash] = field(default_factory=list)
     doubled: list[tuple[Site, Site]] = field(default_factory=list)
     useful: set[Site] = field(default_factory=set)
@@ -246,10 +285,14 @@ class _Walk:
     def _run(self, row: Held) -> None:
         step, p = row.step, self._index[row.step.pipe]
         self._learn(p, self._clocks[0] if row.issued is None else row.issued)
+        if self.marked is not None and self.is_marked and self._knows_mark(p):
+            self.knowing.add((row.template, step.at))
         if step.act is Act.TOUCH:
             if self.watched:
                 self._watch(p, row)
             self._touch(p, row)
+        elif step.act in (Act.CROSS_SET, Act.CROSS_WAIT):
+            pass  # of other cores; `between` says what they order
         elif step.act is Act.SET:
             self._set(p, row)
             self._wake()
@@ -261,6 +304,21 @@ class _Walk:
         else:
             news = [self._learn_own(0, q) for q in range(len(self.pipes))]
             self._judge(row, any(news))
+        if self.marked == (row.template, step.at):
+            self._mark(p)
+
+    def _mark(self, p: int) -> None:
+        self.is_marked = True
+        self._logs[p].append(self.accesses.mark)
+        if p == 0:
+            self._clocks[0][0] = len(self._logs[0])
+
+    def _knows_mark(self, p: int) -> bool:
+        """Whether a pipe runs what is behind the mark: on its own pipe, or known to be finished; a mark gone, too."""
+        for q, log in enumerate(self._logs):
+            if self.accesses.mark in log:
+                return p == q or self._clocks[p][q] > log.index(self.accesses.mark)
+        return True
 
     def _watch(self, p: int, row: Held) -> None:
         """Note where a watched row stands in its pipe's log, and what the other knows of it."""

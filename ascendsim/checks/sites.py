@@ -53,6 +53,13 @@ def sync_name(row: Row) -> str:
     return f"PipeBarrier<PIPE_{Pipe(row.param('barrier_pipe')).name}>"
 
 
+def is_of_sync_all(rows: tuple[Row, ...], at: int) -> bool:
+    """Whether a barrier is part of SyncAll, which sets its flag behind it."""
+    following = rows[at + 1] if at + 1 < len(rows) else None
+    is_set = following is not None and following.op.name == "cross_core_set_flag"
+    return is_set and following is not None and following.line == rows[at].line
+
+
 class Sites:
     """Rows of a program's templates, by template and place in it."""
 
@@ -63,6 +70,10 @@ class Sites:
         """The row."""
         template, at = site
         return self._program.templates[template].rows[at]
+
+    def is_of_sync_all(self, site: Site) -> bool:
+        """Whether a barrier is part of SyncAll."""
+        return is_of_sync_all(self._program.templates[site[0]].rows, site[1])
 
     def flag(self, site: Site) -> tuple[HardEvent, int]:
         """The pair and id of a flag's row."""

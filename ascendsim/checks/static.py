@@ -18,7 +18,7 @@ from ascendsim.isa.move import burst_geometry
 from ascendsim.isa.rules import API_PRODUCT, OOB_MASKED, RESERVED_UB
 from ascendsim.memory import FRAMEWORK_TMP, RESERVED_TMP, GlobalTensor
 from ascendsim.program import Program, Template
-from ascendsim.terms import Buffer
+from ascendsim.terms import Buffer, TPosition
 
 _UB_SOURCE = "asc-devkit docs, architecture page 2201; platform GetCoreMemSize"
 
@@ -46,6 +46,19 @@ CAP_UB_HW = Rule(
     "asc-devkit, CPU debug limits",
     condition="What lies in UB ends beyond the physical end of UB.",
 )
+CAP_MEMORY: dict[Buffer, Rule] = {
+    place: Rule(
+        f"E-CAP-{place.name}",
+        f"{place.name} use {{got}} B exceeds its {{wanted}} B: {{parts}}",
+        "use a smaller tile, or fewer buffers",
+        "platform files; asc-devkit docs, architecture pages",
+        condition=f"What lies in {place.name} ends beyond the bytes it has"
+        + (", or that a kernel on both kinds of cores may use." if place is Buffer.L1 else "."),
+        archs=() if place not in (Buffer.BT, Buffer.FB) else (2201, 3510, 3002),
+    )
+    for place in Buffer
+    if place not in (Buffer.GM, Buffer.UB)
+}
 OOB_GM = Rule(
     "E-OOB-GM",
     "{api} {operand} touches {past} B outside GM tensor {tensor} ({wanted} B, up to byte {got} wanted)",
@@ -70,7 +83,7 @@ GM_UNALIGNED = Rule(
 )
 BUF_ADDRMIX = Rule(
     "E-BUF-ADDRMIX",
-    "explicit tensor {tensor} at UB {got} lies on buffer {operand} at {wanted}, which InitBuffer has given out",
+    "explicit tensor {tensor} at {place} {got} lies on buffer {operand} at {wanted}, which InitBuffer has given out",
     "take all UB from one TPipe, or place explicit tensors behind what it has given out",
     "asc-devkit docs, InitBuffer page; static tensor programming page",
     condition="A kernel places a tensor at an address of its own on a buffer that a TPipe has handed out.",
@@ -79,7 +92,8 @@ BOUNDS = ("E-OOB-GM", "E-OOB-LOCAL")
 """Codes that are told once for a kernel line and operand, by the one that reaches furthest."""
 UNDEFINED = ("E-CAP-UB-HW", "E-OOB-GM", "E-ALIGN-UB", "E-ALIGN-REDUCE", "E-DTYPE-OP", "E-CAST-PAIR", "E-OOB-LOCAL",
              "E-RANGE-MASK", "E-SYNC-ID", "E-DTYPE-BF16", "E-API-PRODUCT", "E-SELMASK", "E-TMP-REDUCE", "E-BRCB-SRC",
-             "E-PATH", "E-MMAD-DTYPE", "E-FIX-QUANT")  # fmt: skip
+             "E-CORE-ROLE", "E-SYNC-PAIR", "E-XSYNC-MODE", "E-XSYNC-ID", "E-MMAD-DIM", "E-MMAD-DTYPE", "E-FIX-QUANT",
+             "E-PATH")  # fmt: skip
 """Codes after which executing a program has no meaning, even with --despite-findings."""
 
 _OF_THE_CALLER = (API_PRODUCT.code, OOB_MASKED.code)
@@ -144,7 +158,7 @@ def _check_rows(program: Program, device: Device) -> tuple[tuple[Finding, ...], 
             wrong.add(line)
     is_overwritten = any(f.code == RESERVED_UB.code for f in found.values())
     capacity = (f for f in _capacity(program, device) if not (is_overwritten and f.code == CAP_UB_SAFE.code))
-    for finding in (*_address_mix(program), *capacity):
+    for finding in (*_address_mix(program, device), *capacity):
         found.setdefault((finding.code, finding.where, finding.operand, finding.got), finding)
     return tuple(found.values()), wrong
 
@@ -253,25 +267,39 @@ def _one_gm_alignment(program: Program, number: int, box: _GmBox, boundary: int)
     return replace(one, count=int(off.sum()) if off.any() else at.size)
 
 
-def _address_mix(program: Program) -> Iterator[Finding]:
+def _address_mix(program: Program, device: Device) -> Iterator[Finding]:
     """Tensors that a kernel places itself, against the buffers of its TPipe."""
-    buffers = [(q, q.address_bytes, q.address_bytes + q.buffer_bytes * q.num) for q in program.ques if q.num]
+    buffers = [q for q in program.ques if q.num]
     if not buffers:
         return
     refs = {ref for template in program.templates for ref in template.tensors}
-    for ref in sorted(refs, key=lambda r: r.address_bytes):
+    for ref in sorted(refs, key=lambda r: (r.address_bytes, r.name)):
         if ref.buffer is Buffer.GM or ref.que >= 0 or ref.name in (FRAMEWORK_TMP, RESERVED_TMP):
             continue
-        for que, first, end in buffers:
-            if ref.address_bytes < end and first < ref.address_bytes + ref.tensor_bytes:
-                got, wanted = f"0x{ref.address_bytes:x}", f"0x{first:x}"
-                yield BUF_ADDRMIX.finding("UB", operand=que.name, got=got, wanted=wanted, fill={"tensor": ref.name})
+        for que in buffers:
+            first, end = que.address_bytes, que.address_bytes + que.buffer_bytes * que.num
+            is_same = device.buffer_of(TPosition(que.position)) is ref.buffer
+            if is_same and ref.address_bytes < end and first < ref.address_bytes + ref.tensor_bytes:
+                got, wanted, place = f"0x{ref.address_bytes:x}", f"0x{first:x}", ref.buffer.name
+                fill = {"tensor": ref.name, "place": place}
+                yield BUF_ADDRMIX.finding(place, operand=que.name, got=got, wanted=wanted, fill=fill)
+
+
+def _parts(program: Program, device: Device, place: Buffer) -> str:
+    """The buffers of a memory, as texts name them."""
+    ques = [q for q in program.ques if q.num and device.buffer_of(TPosition(q.position)) is place]
+    return ", ".join(f"{q.name} {q.num} x {q.buffer_bytes} B" for q in ques) or "explicit tensors"
 
 
 def _capacity(program: Program, device: Device) -> Iterator[Finding]:
-    """The limits of UB that are passed: past its physical end what Ascend C sees is passed, too."""
+    """The limits of memories that are passed: past the physical end of UB what Ascend C sees is passed, too."""
+    for place, rule in CAP_MEMORY.items():
+        got, wanted = program.high_water_bytes.get(place, 0), device.usable_bytes(place, program.kernel_type)
+        if got > wanted:
+            fill = {"parts": _parts(program, device, place)}
+            yield rule.finding(place.name, operand=place.name, got=got, wanted=wanted, fill=fill)
     used = peak_ub_bytes(program)
-    parts = ", ".join(f"{q.name} {q.num} x {q.buffer_bytes} B" for q in program.ques if q.num) or "explicit tensors"
+    parts = _parts(program, device, Buffer.UB)
     ub = device.ub
     if used > device.ub_bytes:
         yield CAP_UB_HW.finding("UB", got=used, wanted=device.ub_bytes, fill={"parts": parts})

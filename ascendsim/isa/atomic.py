@@ -24,6 +24,8 @@ DTYPE_OTHER = DTYPE_ATOMIC.saying(
     "{api} {operand}: SetAtomicAdd was set for {wanted}, the store writes {got}",
     "call set_atomic_add with the type that is stored",
 )
+ATOMIC_REPORTS = (DTYPE_ATOMIC, DTYPE_OTHER)
+"""What SetAtomicAdd, and the stores behind it, report."""
 
 
 def _mode_op(name: str, api: str, doc: str) -> Instruction:

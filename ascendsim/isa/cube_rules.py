@@ -59,7 +59,7 @@ _BOUNDARIES = {
 }
 
 
-@finds(*{rule.code: rule for rule, _ in _BOUNDARIES.values()}.values())
+@finds(rules.ALIGN_UB, ALIGN_L1, ALIGN_L0, ALIGN_L0C, ALIGN_BT, ALIGN_FB)
 def aligned_to_memory(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
     """On-chip operands start on the boundary of their memory."""
     del device
@@ -67,9 +67,15 @@ def aligned_to_memory(row: Row, tensors: tuple[TensorRef, ...], device: Device, 
     for role, operand in row.operands:
         tensor = rules.tensor_of(operand, tensors)
         if tensor.buffer is not Buffer.GM:
-            rule, boundary = _BOUNDARIES[tensor.buffer]
-            found += off_boundary(row, role, tensors, where, rule, boundary)
+            found += _off_memory_boundary(row, role, tensors, where, tensor.buffer)
     return found
+
+
+def _off_memory_boundary(
+    row: Row, role: str, tensors: tuple[TensorRef, ...], where: str, place: Buffer
+) -> list[Finding]:
+    rule, boundary = _BOUNDARIES[place]
+    return off_boundary(row, role, tensors, where, rule, boundary)
 
 
 def off_boundary(

@@ -90,6 +90,15 @@ FIX_SCALELOSS = Rule(
     "asc-devkit docs, quantisation page",
     condition="A scale of Fixpipe loses bits when it is read as a number of 1 + 8 + 10 bits.",
 )
+HAZARD_FIX = Rule(
+    "W-HAZARD-FIX",
+    "Fixpipe writes {got} B of the destination twice in one call: {what} is {wanted}",
+    "make the strides of the destination at least as long as what lies between them",
+    "asc-devkit docs, Fixpipe page",
+    condition="One Fixpipe writes bytes twice, or two on the same pipe write the same bytes with no barrier between, "
+    "where the API puts none.",
+    archs=(2201, 3510),
+)
 SCALE_BYTES = 8
 """Bytes of the scale of a column, of which the low four are a float (Fixpipe page: cbufWorkspace is of uint64_t)."""
 _SCALE_MASK = 0xFFFFE000
@@ -302,9 +311,10 @@ def _fields(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str
             FIX_PARAM.finding(where, got=row.param("dst_stride"), wanted="at least 1", fill={"what": "dst_stride"})
         )
     unit = SPLIT_COLUMNS if row.param("is_channel_split") else CUBE_SIDE
-    if n % unit:
-        rule = FIX_COLUMNS if nd else FIX_PARAM
-        found.append(rule.finding(where, got=n, wanted=f"a multiple of {unit}", fill={"what": "n_size"}))
+    if n % unit and nd:
+        found.append(FIX_COLUMNS.finding(where, got=n, wanted=f"a multiple of {unit}", fill={"what": "n_size"}))
+    elif n % unit:
+        found.append(FIX_PARAM.finding(where, got=n, wanted=f"a multiple of {unit}", fill={"what": "n_size"}))
     return found
 
 
@@ -376,6 +386,23 @@ def _to_l1(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str)
     return found
 
 
+@finds(HAZARD_FIX)
+def _writes_once(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """No byte of the destination is written twice."""
+    del tensors, device
+    assert row.dst is not None
+    if _is_empty(row) or row.param("dst_stride") <= 0:
+        return []
+    at = _moves(row).dst
+    twice = at.size - np.unique(at).size
+    if not twice:
+        return []
+    what = "dst_nd_stride" if _is_nd(row) and row.param("dst_stride") >= row.param("n_size") else "dst_stride"
+    fill = {"what": what}
+    got = twice * row.dst.dtype.bytes
+    return [HAZARD_FIX.finding(where, operand="dst", got=got, wanted=row.param(what), fill=fill)]
+
+
 def _fixpipe_op(name: str, doc: str, cost: str, family: str, *, adds: bool) -> Instruction:
     return declare(
         name,
@@ -398,6 +425,7 @@ def _fixpipe_op(name: str, doc: str, cost: str, family: str, *, adds: bool) -> I
             _quantisation,
             _split,
             _to_l1,
+            _writes_once,
             rules.in_bounds,
         ),
         uses_mask=False,

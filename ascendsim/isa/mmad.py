@@ -54,6 +54,14 @@ ALIGN_BIAS = Rule(
     "asc-tools, api_check of Mmad",
     condition="The bias of Mmad starts on a boundary of 64 B that is none of 128 B.",
 )
+MMAD_INIT = Rule(
+    "E-MMAD-INIT",
+    "{api} adds to {got} B of {tensor} that nobody wrote",
+    "let the first Mmad of a sum start from zero (cmatrix_init_val) or from a bias",
+    "asc-devkit docs, Mmad page",
+    condition="The first Mmad of a sum adds to what L0C holds by chance, or a later one starts anew, so that what was "
+    "added up before is lost without being read.",
+)
 RESULT_BYTES = 1024
 """Boundary of Mmad's result in L0C: a fractal of 16 x 16 results of 32 bits (asc-devkit docs, Mmad page)."""
 MOST = 4095

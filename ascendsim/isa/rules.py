@@ -172,7 +172,7 @@ COPY_ZERO = Rule(
     "guard the call",
     "asc-devkit, data copy checks, where it is a warning",
     level="W",
-    condition="DataCopy or DataCopyPad gets a length or a number of bursts of 0.",
+    condition="DataCopy, DataCopyPad or Fixpipe gets a length or a number of bursts of 0.",
 )
 BRCB_STRIDE = Rule(
     "E-BRCB-SRC",

@@ -17,7 +17,7 @@ from ascendsim.op_kernel import softmax_grad_checks
 from ascendsim.plan.apis import Call, call_of
 from ascendsim.plan.formulas import Plan, Temp, Unit
 from ascendsim.plan.model import PLACES, Limit, Place
-from ascendsim.terms import DATABLOCK_BYTES, align_up, ceil_div
+from ascendsim.terms import DATABLOCK_BYTES, Buffer, align_up, ceil_div
 from ascendsim.tpipe import CAP_BUF, CAP_QUE, MOST_BUFFERS
 
 ALIGN_BYTES: dict[Place, int] = {"UB": 32, "L1": 32, "L0A": 512, "L0B": 512, "L0C": 64, "BT": 64, "FB": 128}
@@ -41,13 +41,10 @@ CAP_TEMP = static.CAP_UB.saying(
     _UB_SOURCE,
 )
 CAP_PLACE = {
-    place: Rule(
-        f"E-CAP-{place}",
+    place: static.CAP_MEMORY[Buffer[place]].saying(
         f"{{operand}} ends at {{got}} B of {place}, {{over}} B beyond the {{wanted}} B it has",
         "use a smaller tile or fewer slots",
         "platform files",
-        condition=f"What a plan puts into {place} ends beyond the bytes it has.",
-        archs=() if place not in ("BT", "FB") else (2201, 3510, 3002),
     )
     for place in PLACES
     if place != "UB"

@@ -60,7 +60,9 @@ def matmul_bound(
     exact = np.abs(matmul(a, b, bias, a_transposed=a_transposed, b_transposed=b_transposed)) + bound
     if split_k == 1:
         return np.asarray(bound + relative * exact + least)
-    return np.asarray(bound + (2 * split_k - 1) * (relative * (1 + relative) ** (2 * split_k) * (largest + bound) + least))
+    return np.asarray(
+        bound + (2 * split_k - 1) * (relative * (1 + relative) ** (2 * split_k) * (largest + bound) + least)
+    )
 
 
 def _operands(a: Array, b: Array, a_transposed: bool, b_transposed: bool) -> tuple[Array, Array]:

@@ -86,7 +86,7 @@ def refused(rule, use):
     try:
         return use()
     except InputError as error:
-        found = rule.finding("block_dim", got=49, wanted=48)
+        found = rule.finding("block_dim", got=49, wanted=48, fill={"cores": "AIVs"})
         text = str(error)
     assert text.startswith(found.message)
     return (found,)

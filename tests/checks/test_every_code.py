@@ -6,6 +6,7 @@ and timeline, too, of plans and temp sizes their own. A code of the catalogue wi
 
 import codes_advice
 import codes_buffers
+import codes_cube
 import codes_fag
 import codes_instructions
 import codes_order
@@ -16,7 +17,7 @@ from codes_harness import A310B, ENTRIES, checked
 from ascendsim.catalogue import entries
 from ascendsim.terms import HardEvent
 
-PARTS = (codes_advice, codes_buffers, codes_fag, codes_instructions, codes_order, codes_softmax)
+PARTS = (codes_advice, codes_buffers, codes_cube, codes_fag, codes_instructions, codes_order, codes_softmax)
 """Modules that fill the table."""
 
 
