@@ -82,7 +82,7 @@ class ScalarTime:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """An allocation in UB from its first to its last access on behalf of one tile or queue turn.
+    """An on-chip allocation from its first to its last access on behalf of one tile or queue turn.
 
     Attributes:
         allocation_bytes: length of the allocation; of the framework's temp, which is all that is left of UB, only what
@@ -97,6 +97,7 @@ class Life:
     start: int
     end: int
     tile: int
+    buffer: Buffer = Buffer.UB
 
 
 class TemplateRows:
@@ -322,16 +323,21 @@ def _template_bytes(rows: tuple[Row, ...], tensors: tuple[TensorRef, ...]) -> li
     return [(slot, way, count) for (slot, way), count in totals.items()]
 
 
-def peak_ub_bytes(program: Program) -> int:
-    """Highest UB byte that queues, buffers, explicit tensors or touched framework temp reach, plus one."""
-    peak = program.ub_high_water_bytes
+def peak_bytes(program: Program) -> dict[Buffer, int]:
+    """Highest byte of each on-chip memory in use that queues, buffers, tensors or touched temp reach, plus one."""
+    peaks = dict(program.high_water_bytes)
     for template in program.templates:
         for touched in template.touched:
             for t in touched:
                 ref = template.tensors[t.tensor]
-                if ref.buffer is Buffer.UB and ref.name != RESERVED_TMP:
-                    peak = max(peak, ref.address_bytes + t.end)
-    return peak
+                if ref.buffer is not Buffer.GM and ref.name != RESERVED_TMP:
+                    peaks[ref.buffer] = max(peaks.get(ref.buffer, 0), ref.address_bytes + t.end)
+    return {buffer: peaks[buffer] for buffer in sorted(peaks)}
+
+
+def peak_ub_bytes(program: Program) -> int:
+    """Highest UB byte that is in use, plus one."""
+    return peak_bytes(program).get(Buffer.UB, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,7 +405,8 @@ class _OpenLife:
     def life(self, core: int) -> Life:
         """The finished life."""
         ref = self.ref
-        return Life(core, ref.name, ref.position, ref.address_bytes, self.reach, self.start, self.end, self.tile)
+        place = (ref.name, ref.position, ref.address_bytes)
+        return Life(core, *place, self.reach, self.start, self.end, self.tile, ref.buffer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,7 +449,7 @@ def _turns(template: Template) -> tuple[_Turn, ...]:
     rows: list[dict[int, None]] = []
     latest: dict[tuple[str, int], int] = {}
     for number, row in enumerate(template.rows):
-        for ref, is_dst, reach in _ub_accesses(row, template.tensors):
+        for ref, is_dst, reach in _accesses(row, template.tensors):
             at = latest.get((ref.name, ref.address_bytes), -1)
             if at < 0 or _starts_anew(ref, (found[at].last_pipe, 0), (row.pipe, 0), is_dst):
                 at = latest[ref.name, ref.address_bytes] = len(found)
@@ -453,22 +460,32 @@ def _turns(template: Template) -> tuple[_Turn, ...]:
     return tuple(replace(turn, rows=np.array(list(its))) for turn, its in zip(found, rows, strict=True))
 
 
-def _ub_accesses(row: Row, refs: tuple[TensorRef, ...]) -> Iterator[tuple[TensorRef, bool, int]]:
-    """(allocation, whether it is only written, bytes of it that count as in use) of each operand in UB."""
+def _accesses(row: Row, refs: tuple[TensorRef, ...]) -> Iterator[tuple[TensorRef, bool, int]]:
+    """(allocation, whether it is only written, bytes of it that count as in use) of each operand on chip."""
     for role, operand in row.operands:
         ref = refs[operand.tensor]
-        if ref.buffer is Buffer.UB:
+        if ref.buffer is not Buffer.GM:
             is_taken = ref.name != FRAMEWORK_TMP
             reach = ref.tensor_bytes if is_taken else max(end for t, end in _reaches(row) if t == operand.tensor)
             yield ref, role.startswith("dst") and not row.op.reads_dst, reach
 
 
+_LOADERS = {
+    **dict.fromkeys(("VECIN", "A1", "B1", "C1"), Pipe.MTE2),
+    **dict.fromkeys(("A2", "B2", "C2"), Pipe.MTE1),
+}
+"""Positions that a pipe fills for another: which."""
+_DRAINS = {"VECOUT": (Pipe.MTE3,), "CO2": (Pipe.MTE3,), "CO1": (Pipe.FIX, Pipe.V)}
+"""Positions that are filled in several steps: the pipes that empty them."""
+
+
 def _starts_anew(ref: TensorRef, before: tuple[Pipe, int], now: tuple[Pipe, int], is_dst: bool) -> bool:
     """Whether an access begins another life, given pipe and call of the access before and of this one."""
-    if ref.position == "VECIN":
-        return is_dst and now[0] is Pipe.MTE2 and before[0] is not Pipe.MTE2
-    if ref.position == "VECOUT":
-        return is_dst and before[0] is Pipe.MTE3
+    loader, drains = _LOADERS.get(ref.position), _DRAINS.get(ref.position)
+    if loader is not None:
+        return is_dst and now[0] is loader and before[0] is not loader
+    if drains is not None:
+        return is_dst and before[0] in drains
     return now[1] != before[1]
 
 
@@ -531,15 +548,15 @@ class Lives:
 
 
 def lives(program: Program, timeline: Timeline, core: int) -> tuple[Life, ...]:
-    """Who lives where in UB of one core, by time. A queue buffer's life restarts when its producer fills it anew.
+    """Who lives where in the on-chip memories of one core, by time.
 
-    Where rows were not kept, lives end, and begin again behind the gap.
+    A queue buffer's life restarts when its producer fills it anew. Where rows were not kept, lives end, and begin again behind the gap.
     """
     return Lives(program, timeline).of(core)
 
 
 def occupancy(found: tuple[Life, ...]) -> tuple[Ints, Ints]:
-    """UB bytes in use over time: (cycles at which it changes, bytes from there on)."""
+    """Bytes in use over time, of all these: (cycles at which it changes, bytes from there on)."""
     events: Counter[int] = Counter()
     for life in found:
         events[life.start] += life.allocation_bytes

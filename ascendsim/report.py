@@ -1,5 +1,6 @@
 """The run as text: tables for the terminal and a Markdown report. Functions of a RunResult."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
@@ -8,6 +9,7 @@ from rich.text import Text
 
 from ascendsim.errors import Finding, Severity
 from ascendsim.result import RunResult
+from ascendsim.terms import Buffer, KernelType
 from ascendsim.words import cause_sentence
 
 Cells = Sequence[tuple[str, ...]]
@@ -19,10 +21,10 @@ def headline(result: RunResult) -> list[tuple[str, str]]:
     """What matters most, as (name, value)."""
     moved = result.summary()["bytes_moved"]
     return [
-        ("device", f"{result.device.name}, {result.program.block_dim} of {result.device.aiv} AIVs"),
+        ("device", f"{result.device.name}, {cores_text(result)}"),
         ("makespan", f"{result.makespan_cycles} cycles, {result.makespan_us:.3f} us at {result.device.clock_mhz} MHz"),
         ("bottleneck", result.bottleneck),
-        ("peak UB", _ub_text(result)),
+        *((f"peak {name}", _peak_text(result, name)) for name in result.peak_bytes),
         ("GM traffic", ", ".join(f"{name} {count} B" for name, count in moved.items()) or "none"),
         ("program", f"{result.timeline.row_count:,} rows in {len(result.program.templates)} templates"),
         ("schedule", schedule_text(result)),
@@ -55,9 +57,23 @@ def values_text(result: RunResult) -> str:
     )
 
 
-def _ub_text(result: RunResult) -> str:
-    ub = result.device.ub
-    return f"{result.peak_bytes['UB']} B (safe to {ub.safe_bytes.value}, visible to {ub.visible_bytes.value})"
+def cores_text(result: RunResult) -> str:
+    """How many cores of which kind run, of how many there are."""
+    device, program = result.device, result.program
+    if program.kernel_type.is_mix:
+        each = " + ".join(f"{n} {kind.value}" for kind, n in Counter(program.kernel_type.kinds).items())
+        return f"{program.block_dim} of {device.most_blocks(program.kernel_type)} AI Cores, {each} each"
+    if program.kernel_type is KernelType.AIC_ONLY:
+        return f"{program.block_dim} of {device.aic} AICs"
+    return f"{program.block_dim} of {device.aiv} AIVs"
+
+
+def _peak_text(result: RunResult, name: str) -> str:
+    ub, used = result.device.ub, result.peak_bytes[name]
+    if name == Buffer.UB.name:
+        return f"{used} B (safe to {ub.safe_bytes.value}, visible to {ub.visible_bytes.value})"
+    capacity = result.device.buffer_bytes(Buffer[name])
+    return f"{used} B of {capacity}, {capacity - used} free"
 
 
 def pipe_cells(result: RunResult) -> Cells:

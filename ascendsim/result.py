@@ -86,7 +86,8 @@ class RunResult:
     @cached_property
     def peak_bytes(self) -> dict[str, int]:
         """Highest byte in use of each on-chip buffer, plus one."""
-        return {"UB": analysis.peak_ub_bytes(self.program)}
+        peaks = {buffer.name: count for buffer, count in analysis.peak_bytes(self.program).items()}
+        return peaks if any(peaks.values()) else {"UB": 0}
 
     @cached_property
     def digest(self) -> str:

@@ -163,9 +163,15 @@ def view_of(result: RunResult, cores: tuple[int, ...] | None, first: int, last: 
 
 
 def _default_cores(result: RunResult) -> tuple[int, ...]:
-    """Core 0 and the core that ends last; of several that end together, the one with the highest number."""
+    """Core 0 and the core that ends last; of several that end together, the one with the highest number.
+
+    Of a mixed kernel all cores of the AI Core that ends last.
+    """
     t = result.timeline
     last = t["core"][t["end"] == result.makespan_cycles].max(initial=0)
+    if result.program.kernel_type.is_mix:
+        each = len(result.program.kernel_type.kinds)
+        return tuple(range(int(last) // each * each, (int(last) // each + 1) * each))
     return tuple(dict.fromkeys((0, int(last))))
 
 

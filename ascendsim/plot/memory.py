@@ -1,4 +1,4 @@
-"""UB over time: a box for each buffer's life, the limits, and the bytes in use."""
+"""On-chip memories over time: a box for each buffer's life, the limits, and for UB alone the bytes in use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,14 +37,28 @@ from ascendsim.plot.style import (
     time_axis,
 )
 from ascendsim.result import RunResult
-from ascendsim.terms import Pipe
+from ascendsim.terms import Buffer, CoreKind, Pipe
 
-_POSITIONS = {"VECIN": COLOURS[Pipe.MTE2], "VECCALC": COLOURS[Pipe.V], "VECOUT": COLOURS[Pipe.MTE3]}
+_POSITIONS = {
+    "VECIN": COLOURS[Pipe.MTE2],
+    "VECCALC": COLOURS[Pipe.V],
+    "VECOUT": COLOURS[Pipe.MTE3],
+    "A1": COLOURS[Pipe.MTE2],
+    "B1": lighter(COLOURS[Pipe.MTE2], 0.45),
+    "C1": lighter(COLOURS[Pipe.MTE2], 0.7),
+    "A2": COLOURS[Pipe.MTE1],
+    "B2": lighter(COLOURS[Pipe.MTE1], 0.45),
+    "C2": lighter(COLOURS[Pipe.MTE1], 0.7),
+    "CO1": COLOURS[Pipe.M],
+    "CO2": COLOURS[Pipe.FIX],
+}
 
 _LEFT, _RIGHT = 1.05, 1.75
 _CHART = WIDTH - _LEFT - _RIGHT
 _GAP, _USE, _APART = 0.38, 1.0, 0.5
 """Inches: between two rows of charts, height of the strip of use, between two parts of the run."""
+_PANEL, _BETWEEN = 1.25, 0.2
+"""Inches: height of a memory's panel, and between two of them."""
 _ENLARGE_BELOW = 0.3
 """A used region smaller than this share of UB is drawn a second time, enlarged."""
 _IN_USE = Look(fill="#bdbdbd")
@@ -77,6 +91,8 @@ def memory_picture(result: RunResult, core: int = 0) -> Picture:
         raise ValueError(f"core {core}: the run has cores 0 to {result.program.core_count - 1}")
     parts = kept(result, core)
     lives = analysis.lives(result.program, result.timeline, core)
+    if any(life.buffer is not Buffer.UB for life in lives):
+        return _memories(result, core, parts)
     used = max((life.address_bytes + life.allocation_bytes for life in lives), default=0)
     enlarged = 0 < used < _ENLARGE_BELOW * result.device.ub_bytes
     whole, detail = (2.4, 2.6) if enlarged else (4.6, 0.0)
@@ -108,6 +124,93 @@ def memory_picture(result: RunResult, core: int = 0) -> Picture:
     ]
     heading(picture, result, "UB over time", facts)
     return picture
+
+
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """A memory of a core: what lay in it, and how far its addresses are drawn."""
+
+    core: int
+    buffer: Buffer
+    lives: tuple[analysis.Life, ...]
+    capacity_bytes: int
+
+    @property
+    def used_bytes(self) -> int:
+        """The highest address in use."""
+        return max(life.address_bytes + life.allocation_bytes for life in self.lives)
+
+    @property
+    def top_bytes(self) -> int:
+        """All of the memory, or of one that is hardly used what is used of it."""
+        if self.used_bytes < _ENLARGE_BELOW * self.capacity_bytes:
+            return self.used_bytes
+        return max(self.used_bytes, self.capacity_bytes)
+
+
+def _memories(result: RunResult, core: int, parts: Sequence[Part]) -> Picture:
+    """A panel for each memory that a core uses; of a mixed kernel also those of the first vector core beside it."""
+    panels = [panel for each in _neighbours(result, core) for panel in _panels(result, each)]
+    notes = ["beside a gap a buffer is seen only from its first to its last access on this side"] * (len(parts) > 1)
+    notes += left_out(parts)
+    foot = 2 * AXIS + LINE * (1 + len(notes)) + 0.15
+    picture = Picture(WIDTH, TOP + len(panels) * (_PANEL + _BETWEEN) - _BETWEEN + foot)
+    rows = [
+        _row(picture, result, parts, (TOP + i * (_PANEL + _BETWEEN), _PANEL), panel.top_bytes)
+        for i, panel in enumerate(panels)
+    ]
+    for chart in rows[0].charts:
+        time_axis(chart, result.device.clock_mhz)
+    for chart in rows[-1].charts:
+        cycle_axis(chart)
+    for row, panel in zip(rows, panels, strict=True):
+        _draw_panel(row, panel, result)
+    positions = {life.position for panel in panels for life in panel.lives}
+    entries = [Entry(p, Look(_POSITIONS[p], INK)) for p in _POSITIONS if p in positions]
+    bottom = rows[-1].charts[0].bottom
+    legend(picture, entries, _LEFT, bottom + AXIS, _CHART)
+    for i, note in enumerate(reversed(notes)):
+        picture.add(Text(_LEFT, picture.height - 0.15 - i * LINE, note, SMALL, SOFT, side="left"), WORDS)
+    names = dict.fromkeys(result.program.core_name(panel.core) for panel in panels)
+    heading(picture, result, "on-chip memory over time", [f"{', '.join(names)} of {result.program.core_count} cores"])
+    return picture
+
+
+def _neighbours(result: RunResult, core: int) -> tuple[int, ...]:
+    """A core, and of an AI Core with several the first of the other kind."""
+    each = len(result.program.kernel_type.kinds)
+    first = core // each * each
+    kind = result.program.core_kind(core)
+    other = next((c for c in range(first, first + each) if result.program.core_kind(c) is not kind), core)
+    return tuple(dict.fromkeys((core, other) if kind is not CoreKind.AIV else (other, core)))
+
+
+def _panels(result: RunResult, core: int) -> list[_Panel]:
+    lives = analysis.lives(result.program, result.timeline, core)
+    return [
+        _Panel(core, buffer, tuple(life for life in lives if life.buffer is buffer), result.device.buffer_bytes(buffer))
+        for buffer in sorted({life.buffer for life in lives})
+    ]
+
+
+def _draw_panel(row: _Row, panel: _Panel, result: RunResult) -> None:
+    """The lives in a memory, its end, and its name and use beside it."""
+    name = panel.buffer.name
+    if result.program.kernel_type.is_mix:
+        name = f"{result.program.core_name(panel.core)} {name}"
+    _y_label(row, name)
+    _draw_lives(row, panel.lives)
+    last = row.charts[-1]
+    if panel.top_bytes >= panel.capacity_bytes:
+        for chart in row.charts:
+            chart.level(row.y(panel.capacity_bytes), ALARM, 0.9, None)
+        last.beside(row.y(panel.capacity_bytes) + 0.1, f"{panel.capacity_bytes:,} B", ALARM)
+    free = panel.capacity_bytes - panel.used_bytes
+    middle = last.height / 2
+    last.beside(middle - 0.1, f"used {panel.used_bytes:,} B")
+    last.beside(
+        middle + 0.12, f"free {free:,} B" if free >= 0 else f"over by {-free:,} B", SOFT if free >= 0 else ALARM
+    )
 
 
 def _row(

@@ -169,6 +169,8 @@ def _cores_text(view: View) -> str:
         return "all cores" if total > 1 else "1 core"
     if len(view.cores) > 4:
         return f"{len(view.cores)} of {total} cores"
+    if view.result.program.kernel_type.is_mix:
+        return f"{', '.join(map(view.result.program.core_name, view.cores))} of {total} cores"
     names = " and ".join(filter(None, (", ".join(map(str, view.cores[:-1])), str(view.cores[-1]))))
     return f"{'cores' if len(view.cores) > 1 else 'core'} {names} of {total}"
 
@@ -242,8 +244,8 @@ def _draw_core(chart: Chart, view: View, lanes: CoreLanes, with_flags: bool) -> 
         for flag in lanes.flags:
             _draw_flag(chart, flag, heights)
     middle = (lanes.lanes[0].y + lanes.lanes[-1].y) / 2
-    name = Text(0.15, chart.top + middle, f"core {lanes.core}", TEXT, "#000000", bold=True, side="left")
-    chart.picture.add(name, WORDS)
+    name = view.result.program.core_name(lanes.core)
+    chart.picture.add(Text(0.15, chart.top + middle, name, TEXT, "#000000", bold=True, side="left"), WORDS)
 
 
 def _draw_lane(chart: Chart, view: View, lane: Lane) -> None:
