@@ -11,6 +11,14 @@ ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
 
 
+def pytest_sessionstart(session):
+    """Compile once before processes begin side by side: each would, and so would every command that they start."""
+    if session.config.getoption("numprocesses", None):
+        from ascendsim.machine import run
+
+        run("vector_add")
+
+
 def pytest_collection_modifyitems(items):
     """Begin with the long ones; the others keep their order."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)

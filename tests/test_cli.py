@@ -238,7 +238,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path):
     )  # fmt: skip
     time.sleep(1.5)
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "interrupted" in stderr
     assert "Traceback" not in stderr
