@@ -6,6 +6,7 @@ are issued before the current one is multiplied, as far as the queues have buffe
 """
 
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT8, DType
 from ascendsim.isa.fixpipe import FixpipeParamsV220
@@ -14,7 +15,7 @@ from ascendsim.isa.mmad import MmadParams
 from ascendsim.isa.move import DataCopyParams
 from ascendsim.isa.nd2nz import Nd2NzParams
 from ascendsim.memory import GlobalTensor, LocalTensor
-from ascendsim.op_host.matmul import MOST_PITCH, MatmulTiling, Panel, Step, blocks_of_core, square_side, steps_of_core
+from ascendsim.op_host.matmul import MOST_PITCH, Block, MatmulTiling, Panel, Step, blocks_of_core, square_side, steps_of_core
 from ascendsim.record import AiCore, tile
 from ascendsim.terms import (
     CUBE_SIDE,
@@ -86,6 +87,24 @@ class Work:
     with_bias: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Lengths of what is loaded together, 0 for what is not: A [m, a_k], B [k, n], the bias [bias_n]."""
+
+    m: int
+    a_k: int
+    k: int
+    n: int
+    bias_n: int
+
+    @classmethod
+    def of(cls, panel: Panel | None, step: Step | None, start: Block | None) -> "Load":
+        """Return the lengths of a load of A, of one of B, and of a block that starts from the bias."""
+        m, a_k = (panel.m, panel.k) if panel else (0, 0)
+        k, n = (step.k, step.block.n) if step else (0, 0)
+        return cls(m, a_k, k, n, start.n if start else 0)
+
+
 def matmul(asc: AiCore, a: GlobalTensor, b: GlobalTensor, c: GlobalTensor, t: MatmulTiling) -> None:
     """C = A B for matrices in GM.
 
@@ -111,18 +130,17 @@ def _matmul(asc: AiCore, gm: Operands, t: MatmulTiling) -> None:
     blocks = blocks_of_core(t, asc.get_block_num(), asc.get_block_idx())
     steps, panels = steps_of_core(t, blocks)
     starts = [block for block in blocks if gm.bias and block.k_at == 0]
-    a_loaded = b_loaded = bias_loaded = 0
+    loaded = [0, 0, 0]
     adds = False
     for i, step in enumerate(steps):
-        for panel in panels[a_loaded : step.panel + t.a1_num]:
-            _load_a(asc, _a_of(gm.a, panel, t), queues, panel.m, panel.k, t)
-            a_loaded += 1
-        for ahead in steps[b_loaded : i + t.b1_num]:
-            _load_b(asc, _b_of(gm.b, ahead, t), queues, ahead.k, ahead.block.n, t)
-            b_loaded += 1
-        for block in starts[bias_loaded : step.block_number + t.c1_num]:
-            _load_bias(asc, gm.bias[block.n_at], queues, block.n, t)
-            bias_loaded += 1
+        wanted = (
+            panels[loaded[0] : step.panel + t.a1_num],
+            steps[loaded[1] : i + t.b1_num],
+            starts[loaded[2] : step.block_number + t.c1_num],
+        )
+        for panel, ahead, start in zip_longest(*wanted):
+            _load(asc, *_sources(gm, panel, ahead, start, t), queues, Load.of(panel, ahead, start), t)
+        loaded = [done + len(more) for done, more in zip(loaded, wanted, strict=True)]
         if step.starts_panel:
             a1 = queues.a1.deque(gm.a.dtype)
         if step.is_first:
@@ -162,13 +180,19 @@ def _init_queues(asc: AiCore, t: MatmulTiling) -> Queues:
     return queues
 
 
-def _a_of(a: GlobalTensor, panel: Panel, t: MatmulTiling) -> GlobalTensor:
-    return a[panel.k_at * t.m + panel.m_at] if t.a_transposed else a[panel.m_at * t.k + panel.k_at]
-
-
-def _b_of(b: GlobalTensor, step: Step, t: MatmulTiling) -> GlobalTensor:
-    n_at = step.block.n_at
-    return b[n_at * t.k + step.k_at] if t.b_transposed else b[step.k_at * t.n + n_at]
+def _sources(
+    gm: Operands, panel: Panel | None, step: Step | None, start: Block | None, t: MatmulTiling
+) -> tuple[GlobalTensor | None, GlobalTensor | None, GlobalTensor | None]:
+    """Where A, B and the bias to load begin in GM; None for what is not loaded."""
+    a = b = bias = None
+    if panel:
+        a = gm.a[panel.k_at * t.m + panel.m_at] if t.a_transposed else gm.a[panel.m_at * t.k + panel.k_at]
+    if step:
+        n_at = step.block.n_at
+        b = gm.b[n_at * t.k + step.k_at] if t.b_transposed else gm.b[step.k_at * t.n + n_at]
+    if start and gm.bias:
+        bias = gm.bias[start.n_at]
+    return a, b, bias
 
 
 def _work(step: Step, panel: Panel, t: MatmulTiling) -> Work:
@@ -181,27 +205,55 @@ def _work(step: Step, panel: Panel, t: MatmulTiling) -> Work:
 
 
 @tile
-def _load_a(asc: AiCore, a: GlobalTensor, queues: Queues, m: int, k: int, t: MatmulTiling) -> None:
-    with asc.trace("load A"):
-        a1 = queues.a1.alloc_tensor(a.dtype)
-        if t.a_transposed:
-            _to_turn(asc, a1, a, k, m, t.m)
-        elif m == 1:  # Mmad reads a single row as it comes
-            asc.data_copy(a1, a, Nd2NzParams(1, 1, k, 0, t.k, 1, 1, 0))
-        else:
-            asc.data_copy(a1, a, Nd2NzParams(1, m, k, 0, t.k, align_up(m, CUBE_SIDE), 1, 0))
-        queues.a1.enque(a1)
+def _load(
+    asc: AiCore,
+    a: GlobalTensor | None,
+    b: GlobalTensor | None,
+    bias: GlobalTensor | None,
+    queues: Queues,
+    load: Load,
+    t: MatmulTiling,
+) -> None:
+    with asc.trace("load"):
+        # All buffers before the first copy: were one waited for behind a copy only, MTE1 could run ahead and set the flag
+        # of that wait again.
+        a1 = queues.a1.alloc_tensor(t.ab) if a else None
+        b1 = queues.b1.alloc_tensor(t.ab) if b else None
+        c1 = queues.c1.alloc_tensor(t.acc) if queues.c1 and bias else None
+        if a and a1:
+            _load_a(asc, a1, a, load.m, load.a_k, t)
+            queues.a1.enque(a1)
+        if b and b1:
+            _load_b(asc, b1, b, load.k, load.n, t)
+            queues.b1.enque(b1)
+        if queues.c1 and bias and c1:
+            _load_bias(asc, c1, bias, load.bias_n, t)
+            queues.c1.enque(c1)
 
 
-@tile
-def _load_b(asc: AiCore, b: GlobalTensor, queues: Queues, k: int, n: int, t: MatmulTiling) -> None:
-    with asc.trace("load B"):
-        b1 = queues.b1.alloc_tensor(b.dtype)
-        if t.b_transposed:
-            asc.data_copy(b1, b, Nd2NzParams(1, n, k, 0, t.k, align_up(n, CUBE_SIDE), 1, 0))
-        else:
-            _to_turn(asc, b1, b, k, n, t.n)
-        queues.b1.enque(b1)
+def _load_a(asc: AiCore, a1: LocalTensor, a: GlobalTensor, m: int, k: int, t: MatmulTiling) -> None:
+    if t.a_transposed:
+        _to_turn(asc, a1, a, k, m, t.m)
+    elif m == 1:  # Mmad reads a single row as it comes
+        asc.data_copy(a1, a, Nd2NzParams(1, 1, k, 0, t.k, 1, 1, 0))
+    else:
+        asc.data_copy(a1, a, Nd2NzParams(1, m, k, 0, t.k, align_up(m, CUBE_SIDE), 1, 0))
+
+
+def _load_b(asc: AiCore, b1: LocalTensor, b: GlobalTensor, k: int, n: int, t: MatmulTiling) -> None:
+    if t.b_transposed:
+        asc.data_copy(b1, b, Nd2NzParams(1, n, k, 0, t.k, align_up(n, CUBE_SIDE), 1, 0))
+    else:
+        _to_turn(asc, b1, b, k, n, t.n)
+
+
+def _load_bias(asc: AiCore, c1: LocalTensor, bias: GlobalTensor, n: int, t: MatmulTiling) -> None:
+    per_datablock = t.acc.per_datablock
+    asc.data_copy(c1, bias, Nd2NzParams(1, 1, n, 0, n, 1, 1, 0))
+    filled = align_up(n, per_datablock)
+    rest = (_mmad_n(n, t) - filled) // per_datablock
+    if rest > 0:  # beside columns of B that are zeros, which Mmad starts from any number
+        asc.data_copy(c1[filled], bias, Nd2NzParams(rest, 1, 1, 0, 1, 1, 1, per_datablock))
 
 
 def _to_turn(asc: AiCore, dst: LocalTensor, src: GlobalTensor, rows: int, columns: int, pitch: int) -> None:
@@ -222,20 +274,6 @@ def _to_turn(asc: AiCore, dst: LocalTensor, src: GlobalTensor, rows: int, column
         stride = CUBE_SIDE * pitch if bands > 1 else 0
         params = Nd2NzParams(bands, height, columns, stride, pitch, CUBE_SIDE, 1, band)
         asc.data_copy(dst[row // CUBE_SIDE * band], src[row * pitch], params)
-
-
-@tile
-def _load_bias(asc: AiCore, bias: GlobalTensor, queues: Queues, n: int, t: MatmulTiling) -> None:
-    assert queues.c1 is not None
-    with asc.trace("load bias"):
-        c1 = queues.c1.alloc_tensor(bias.dtype)
-        asc.data_copy(c1, bias, Nd2NzParams(1, 1, n, 0, t.n, 1, 1, 0))
-        filled = align_up(n, bias.dtype.per_datablock)
-        rest = _mmad_n(n, t) - filled
-        if rest > 0:  # columns of B that are zeros: Mmad starts them from any number
-            blocks = rest // bias.dtype.per_datablock
-            asc.data_copy(c1[filled], bias, Nd2NzParams(blocks, 1, 1, 0, 1, 1, 1, bias.dtype.per_datablock))
-        queues.c1.enque(c1)
 
 
 # ---- L1 -> L0 -> L0C --------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-_ROUNDINGS = {"float16": (2.0**-11, 2.0**-25), "bfloat16": (2.0**-9, 2.0**-134), "float32": (2.0**-24, 2.0**-150)}
+_ROUNDINGS = {"float16": (2.0**-11, 2.0**-25), "bfloat16": (2.0**-8, 2.0**-134), "float32": (2.0**-24, 2.0**-150)}
 """Half an ulp of a number of each type: relative, and absolute for the smallest."""
 
 
