@@ -25,6 +25,7 @@ from ascendsim.checks import (
     static,
     suppress,
     traffic,
+    unit_flag,
 )
 from ascendsim.errors import Rule, Severity
 from ascendsim.isa import (
@@ -80,7 +81,7 @@ MODULES: tuple[ModuleType, ...] = (
         transpose,
     ),
     *(transpose_square, tpipe, record, context, static, hazards, flags, cross_flags, lifetimes, machine),
-    *(advice, banks, traffic, merging, barriers, suppress),
+    *(advice, banks, traffic, merging, barriers, suppress, unit_flag),
     *(softmax_grad_checks, softmax_grad_surprises, layout, traps, fag_rules),
 )
 """Every module that declares a rule, whether in a name of its own or in a dict."""

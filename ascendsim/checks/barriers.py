@@ -56,13 +56,13 @@ def barrier_advice(program: Program, device: Device) -> Iterator[Finding]:
         return
     if not any(_has_barrier(t) for t in program.templates):
         return
+    of_sync_all = [{r.line for at, r in enumerate(t.rows) if is_of_sync_all(t.rows, at)} for t in program.templates]
     split = [_pieces(t) for t in program.templates]
     notes, around = Notes(), _Around(program, [pieces for pieces, _ in split])
     calls = np.bincount(program.calls["template"], minlength=len(program.templates)).tolist()
     for number, (_, barriers) in enumerate(split):
         for i, barrier in enumerate(barriers):
-            rows = program.templates[number].rows
-            if is_library(program.lines[barrier.line]) or is_of_sync_all(rows, rows.index(barrier)):
+            if is_library(program.lines[barrier.line]) or barrier.line in of_sync_all[number]:
                 continue
             before = around.reached(number, i, -1)
             behind = around.reached(number, i + 1, 1)

@@ -47,13 +47,13 @@ TURNS = 3
 
 def check_lifetimes(program: Program, device: Device, accesses: Accesses) -> tuple[Finding, ...]:
     """Return what reads unwritten bytes, what is overwritten unread, and buffers without use; UB begins unwritten."""
-    sequences = _sequences(program)
+    sequences = sequences_of(program)
     unwritten = () if _all_written(accesses, sequences) else _unwritten(program, device, sequences)
     return (*unwritten, *_dead_stores(accesses, sequences), *_unused(program, device))
 
 
-def _sequences(program: Program) -> list[list[int]]:
-    """The templates that cores call, each sequence once."""
+def sequences_of(program: Program) -> list[list[int]]:
+    """Return the templates that cores call, each sequence once."""
     calls = program.calls
     found: dict[bytes, list[int]] = {}
     for core in range(program.core_count):

@@ -6,6 +6,7 @@ All executed copies of a program are arrays of one length; a template is looked 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa.move import burst_geometry
 from ascendsim.program import Program, Template
-from ascendsim.terms import Buffer, ceil_div
+from ascendsim.terms import Buffer, CoreKind, ceil_div
 
 SMALL = Rule(
     "W-MTE-SMALL",
@@ -58,17 +59,19 @@ L2_SIZE = Rule(
 )
 IDLE = Rule(
     "W-TILE-IDLE",
-    "{got} of {wanted} AIVs have no rows to work on",
+    "{got} of {wanted} {kind} have no rows to work on",
     "lower block_dim, or split the work finer",
     "asc-devkit docs, performance guide",
     condition="A core has nothing to do, or the busiest moves over 10 % more bytes than the average core.",
 )
 IMBALANCE = IDLE.saying(
-    "the busiest of {wanted} AIVs moves {got} B from and to GM, {percent} % more than the average of {mean} B",
+    "the busiest of {wanted} {kind} moves {got} B from and to GM, {percent} % more than the average of {mean} B",
     "split the work finer, or spread what is left over cores",
 )
 RULES = (SMALL, TAIL, SAME, L2_SIZE, IDLE)
 
+_KINDS = {CoreKind.AIV: "AIVs", CoreKind.AIC: "AICs", CoreKind.AICORE: "AIVs"}
+"""What texts call cores; combined ones by their vector unit."""
 SMALL_SHARE = 0.75
 """Part of the full-rate bytes from which on a copy is left alone; ours. By the vendor's fits a 12 KiB copy reaches
 84 % of the rate of a 16 KiB copy, and nobody gains by an advice to go from 15 to 16 KiB."""
@@ -292,15 +295,24 @@ def _beyond_l2(program: Program, device: Device, traffic: Traffic) -> Iterator[F
 
 
 def idle_cores(program: Program) -> Iterator[Finding]:
-    """W-TILE-IDLE: cores without any row, or a core that moves much more than the average."""
-    cores = program.core_count
-    idle = cores - len(np.unique(program.calls["core"]))
-    if idle:
-        yield IDLE.finding("block_dim", got=idle, wanted=cores)
-        return
+    """W-TILE-IDLE: cores without any row, or a core that moves much more than the average of its kind."""
+    numbers = np.arange(program.core_count)
+    busy = np.isin(numbers, program.calls["core"])
     traffic = traffic_of(program)
-    moved = traffic.per_core(traffic.bytes, cores)
+    moved = traffic.per_core(traffic.bytes, program.core_count)
+    for kind in dict.fromkeys(program.kernel_type.kinds):
+        mine = np.array([program.core_kind(core) is kind for core in range(program.core_count)], np.bool_)
+        yield from _idle(_KINDS[kind], busy[mine], moved[mine])
+
+
+def _idle(kind: str, busy: NDArray[np.bool_], moved: NDArray[Any]) -> Iterator[Finding]:
+    """Of the cores of one kind, given which of them have rows and what each moves."""
+    fill: dict[str, object] = {"kind": kind}
+    cores = len(busy)
+    if not busy.all():
+        yield IDLE.finding("block_dim", got=int((~busy).sum()), wanted=cores, fill=fill)
+        return
     mean = float(moved.mean()) if moved.size else 0.0
     if mean and moved.max() > (1 + IMBALANCE_SHARE) * mean:
-        fill = {"percent": round(100 * (float(moved.max()) / mean - 1)), "mean": round(mean)}
-        yield IMBALANCE.finding("block_dim", got=int(moved.max()), wanted=cores, fill=fill)
+        more = {"percent": round(100 * (float(moved.max()) / mean - 1)), "mean": round(mean)}
+        yield IMBALANCE.finding("block_dim", got=int(moved.max()), wanted=cores, fill=fill | more)

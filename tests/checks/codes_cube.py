@@ -5,7 +5,7 @@ from dataclasses import replace
 from codes_harness import entry, flagged, kernels, local, ran
 
 from ascendsim.isa.fixpipe import FixpipeParamsV220
-from ascendsim.isa.load import LoadData2DParams, LoadData2dTransposeParams
+from ascendsim.isa.load import LoadData2DParams
 from ascendsim.isa.mmad import MmadParams
 from ascendsim.isa.move import DataCopyParams
 from ascendsim.isa.nd2nz import Nd2NzParams
@@ -139,9 +139,9 @@ def with_bias(first):
     def kernel(asc, x, y):
         staged(asc, x)
         loaded(asc)
-        asc.data_copy(BIAS1, y, DataCopyParams(1, 8))
+        asc.data_copy(BIAS1, y, DataCopyParams(1, 16))
         flagged(asc, HardEvent.MTE2_MTE1, 1)
-        asc.data_copy(BIAS2[first], BIAS1, DataCopyParams(1, 4))
+        asc.data_copy(BIAS2[first], BIAS1, DataCopyParams(1, 8))
         flagged(asc, HardEvent.MTE1_M, 1)
         asc.mmad(C, A2, B2, replace(ALL, cmatrix_init_val=False), BIAS2[first])
 
@@ -302,16 +302,22 @@ def fb_up_to(end):
 cube("E-CAP-FB", fb_up_to(2176), fb_up_to(2048), ("FB use 2176 B exceeds its 2048 B: explicit tensors", SMALLER))
 
 
-def halves(asc, x, is_aic_only, end):
-    """L1 up to there on the Cube core."""
-    if asc.is_aic:
-        asc.data_copy(local("a", "half", end - 8192, 8192, P.A1), x, TILE)
+def mixed(end):
+    """A kernel for all cores that uses L1 up to there."""
+
+    def kernel(asc, x, y):
+        if asc.is_aic:
+            asc.data_copy(local("a", "half", end - 8192, 8192, P.A1), x, TILE)
+        else:
+            asc.duplicate(U, 1.0, 64)
+
+    return kernel
 
 
 kernels(
     "E-CAP-L1",
-    lambda asc, x, y: halves(asc, x, False, 524288),
-    lambda asc, x, y: halves(asc, x, False, 524032),
+    mixed(524288),
+    mixed(524032),
     ("L1 use 524288 B exceeds its 524032 B: explicit tensors", SMALLER),
     **MIX,
 )
@@ -420,7 +426,9 @@ cube(
 def factors(value):
     """What a run finds whose left factor holds a value."""
     x = {"role": "input", "shape": [32768], "dtype": "half", "fill": "constant", "value": value}
-    return lambda: ran(product, GM | {"x": x}, kernel_type="AIC_ONLY")
+    y = {"role": "output", "shape": [64, 64], "dtype": "float"}
+    fix = FixpipeParamsV220(64, 64, 64, 64)
+    return lambda: ran(lambda asc, *gm: product(asc, *gm, fix=fix), {"x": x, "y": y}, kernel_type="AIC_ONLY")
 
 
 entry(
@@ -428,6 +436,66 @@ entry(
     factors(float("nan")),
     factors(1.0),
     beside=("W-NUM-NAN",),
+)
+
+# ---- the unit flag ------------------------------------------------------------------------------------------------
+
+
+def flags(*mmads, fix=3, columns=64):
+    """Products with these unit flags, and what fetches so many columns of each."""
+
+    def kernel(asc, x, y):
+        staged(asc, x)
+        loaded(asc)
+        for flag in mmads:
+            asc.mmad(C, A2, B2, replace(ALL, unit_flag=flag))
+            if flag != 2:
+                asc.fixpipe(y, C, replace(FETCH, n_size=columns, unit_flag=fix))
+
+    return kernel
+
+
+cube(
+    "E-UNITFLAG",
+    multiplied(unit_flag=1),
+    flags(3),
+    (
+        "Mmad: unit_flag 1 does not exist; there are 0, 2 and 3",
+        "use 0 without the unit flag; with it 2, and 3 for the last Mmad of a result and for its Fixpipe",
+    ),
+)
+cube(
+    "E-UNITFLAG",
+    lambda asc, x, y: product(asc, x, y, replace(ALL, unit_flag=2), replace(FETCH, unit_flag=3)),
+    flags(3),
+    (
+        "Fixpipe with unit_flag 3 waits for ever: the last Mmad of 16384 B of c had unit_flag 2",
+        "give the last Mmad of a result unit_flag 3, and 0 to Fixpipe where Mmad has none",
+    ),
+)
+cube(
+    "E-UNITFLAG",
+    lambda asc, x, y: product(asc, x, y, replace(ALL, unit_flag=3)),
+    flags(3),
+    (
+        (
+            "Fixpipe without the unit flag fetches 16384 B of c of which Mmad had unit_flag 3: the bit stays up, and "
+            "the next Mmad waits for ever"
+        ),
+        "give Fixpipe unit_flag 3, too",
+    ),
+)
+cube(
+    "E-UNITFLAG",
+    flags(3, 3, columns=48),
+    flags(3, 3),
+    (
+        (
+            "Mmad with unit_flag 3 waits for ever: 4096 B of c, which an earlier Mmad has handed over, are not fetched "
+            "by a Fixpipe with unit_flag 3"
+        ),
+        "fetch all that the Mmads made",
+    ),
 )
 
 # ---- additions in GM ----------------------------------------------------------------------------------------------
@@ -473,7 +541,7 @@ kernels(
 kernels(
     "W-RACE-ATOMICORDER",
     lambda asc, x, y: adds(asc, y),
-    lambda asc, x, y: adds(asc, y[64 * asc.get_block_idx()]),
+    lambda asc, x, y: adds(asc, y[128 * asc.get_block_idx()]),
     gm=GM,
     cores=2,
 )
@@ -506,14 +574,14 @@ entry(
 kernels(
     "E-CORE-ROLE",
     lambda asc, x, y: asc.duplicate(U, 1.0, 64),
-    lambda asc, x, y: asc.is_aiv and asc.duplicate(U, 1.0, 64),
+    mixed(8192),
     gm=GM,
     kernel_type="MIX_AIC_1_1",
 )
 cube(
     "E-SYNC-PAIR",
     lambda asc, x, y: flagged(asc, HardEvent.V_MTE3),
-    lambda asc, x, y: None,
+    copied(),
     (
         "SetFlag V_MTE3: AIC has no such pair; the library drops the call without a word",
         "use a pair of pipes that this core has",
@@ -564,7 +632,7 @@ def handed_over(asc, x, y, is_legal=False, pipe=Pipe.FIX):
     else:
         if is_legal or pipe is not Pipe.FIX:
             asc.cross_core_wait_flag(2, Pipe.MTE2, 0)
-        asc.data_copy(U, y, 64)
+        asc.data_copy(U, y[4096 * asc.get_sub_block_idx()], 4096)
 
 
 OVER = (
@@ -583,10 +651,12 @@ kernels("E-RACE-GM", lambda *a: handed_over(*a, pipe=Pipe.MTE2), legal(handed_ov
 
 def cleared(asc, x, y, is_legal=False):
     if asc.is_aiv:
-        part = y[64 * asc.get_sub_block_idx()] if is_legal else y
+        part = y[128 * asc.get_sub_block_idx()] if is_legal else y
         asc.duplicate(U, 0.0, 64)
         flagged(asc, HardEvent.V_MTE3)
         asc.data_copy(part, U, 64)
+    else:
+        staged(asc, x)
 
 
 kernels(
@@ -670,8 +740,8 @@ kernels(
     legal(each_for_the_other),
     (
         (
-            f"deadlock: AIC 0 waits at {at(each_for_the_other, 4, 'CrossCoreWaitFlag')} for cross-core flag 1 of mode 2, "
-            f"which AIV 0 sets only later, at {at(each_for_the_other, 6, 'CrossCoreSetFlag')}; AIV 0 waits at "
+            f"deadlock: AIC 0 waits at {at(each_for_the_other, 4, 'CrossCoreWaitFlag')} for cross-core flag 1 of mode "
+            f"2, which AIV 0 sets only later, at {at(each_for_the_other, 6, 'CrossCoreSetFlag')}; AIV 0 waits at "
             f"{at(each_for_the_other, 4, 'CrossCoreWaitFlag')} for cross-core flag 0 of mode 2, which AIC 0 sets only "
             f"later, at {at(each_for_the_other, 6, 'CrossCoreSetFlag')}"
         ),
