@@ -35,6 +35,7 @@ RecorderState = tuple[
     int,
     int,
     int | None,
+    bool,
     tuple[tuple[HardEvent, tuple[int, ...]], ...],
     tuple[QueState, ...],
     tuple[str, ...],

@@ -34,7 +34,14 @@ from ascendsim.isa import (
 )
 from ascendsim.isa.forms import Form
 from ascendsim.isa.table import TABLE
-from ascendsim.op_kernel import softmax_grad_checks, softmax_grad_surprises
+from ascendsim.op_kernel import (
+    call_checks,
+    drop_out_checks,
+    select_with_bytes_mask_checks,
+    simple_softmax_checks,
+    softmax_grad_checks,
+    softmax_grad_surprises,
+)
 from ascendsim.plan import layout
 from ascendsim.tmpsize import traps
 
@@ -56,7 +63,8 @@ MODULES: tuple[ModuleType, ...] = (
     ),
     *(transpose_square, tpipe, record, context, static, hazards, flags, lifetimes, machine),
     *(advice, banks, traffic, merging, barriers, suppress),
-    *(softmax_grad_checks, softmax_grad_surprises, layout, traps),
+    *(call_checks, softmax_grad_checks, softmax_grad_surprises, simple_softmax_checks),
+    *(select_with_bytes_mask_checks, drop_out_checks, layout, traps),
 )
 """Every module that declares a rule, whether in a name of its own or in a dict."""
 
