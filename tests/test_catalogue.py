@@ -339,15 +339,15 @@ def test_explain_as_json():
 
 
 def test_explain_what_cannot_occur_yet():
-    words = " ".join(_run("--explain", "E-DROPOUT").stdout.split())
+    words = " ".join(_run("--explain", "E-BCAST").stdout.split())
     assert words == (
-        "E-DROPOUT what it is about DropOut arguments out of range why it cannot occur yet DropOut is not modelled."
+        "E-BCAST what it is about Broadcast arguments out of range why it cannot occur yet Broadcast is not modelled."
     )
-    assert json.loads(_run("--explain", "E-DROPOUT", "--json").stdout) == {
-        "code": "E-DROPOUT",
+    assert json.loads(_run("--explain", "E-BCAST", "--json").stdout) == {
+        "code": "E-BCAST",
         "can_occur": False,
-        "title": "DropOut arguments out of range",
-        "reason": "DropOut is not modelled.",
+        "title": "Broadcast arguments out of range",
+        "reason": "Broadcast is not modelled.",
     }
 
 

@@ -1,5 +1,6 @@
 """The plain-Python AIV of lane_oracle with reductions to extremes, comparisons, selections and gathers."""
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 from lane_oracle import FULL, LaneOracle, kind_of, scalar_bits
@@ -37,6 +38,13 @@ def best_of(lanes, kind, sign):
         if best is None or key > best[0]:
             best = key, bits, n
     return None if best is None else best[1:]
+
+
+@dataclass(frozen=True)
+class Bits:
+    """A scalar by its bits."""
+
+    value: int
 
 
 class SelectOracle(LaneOracle):
@@ -186,9 +194,10 @@ class SelectOracle(LaneOracle):
         bits = []
         for r in range(repeat):
             for lane in range(lanes):
+                counts = not self.counter or r * lanes + lane < self.mask
                 values = [
                     side if isinstance(side, int)
-                    else self._read(side[0], self._lane_at(side[0], lane, r, *side[1:]), api, f"src{i}")
+                    else self._compared(side[0], self._lane_at(side[0], lane, r, *side[1:]), api, f"src{i}", counts)
                     for i, side in enumerate(sides)
                 ]  # fmt: skip
                 keys = [key_of(v, kind) for v in values]
@@ -197,6 +206,10 @@ class SelectOracle(LaneOracle):
         for byte in range(len(bits) // 8):
             self.ub.put_byte(start + byte, sum(bits[8 * byte + i] << i for i in range(8)), 1, None)
         self._end()
+
+    def _compared(self, tensor, at, api, role, counts):
+        """An element; those behind the count of counter mode need not be written."""
+        return self._read(tensor, at, api, role) if counts else self._place(tensor)[0].get(at, SIZE[kind_of(tensor)])
 
     def compare(self, dst, src0, src1, mode, mask, repeat=None, p=None):
         strides = [(1, 8)] * 2
@@ -211,14 +224,27 @@ class SelectOracle(LaneOracle):
     def _bit(self, memory, start, number):
         return memory[start + number // 8] >> number % 8 & 1
 
-    def select(self, dst, sel_mask, src0, src1, mode, mask, repeat=None, p=None):
-        """Modes 0 and 2 hold the bits from the start, mode 1 looks at them in each repeat."""
+    def set_cmp_mask(self, src):
+        self._begin()
+        start = self._place(src)[1]
+        self.register = [self._read(src.reinterpret_cast("uint8_t"), start + i, "SetCmpMask", "src0") for i in range(16)]
+        self._end()
+
+    def select(self, dst, sel_mask, src0, src1, mode=None, mask=None, repeat=None, p=None):
+        """Modes 0 and 2 hold the bits from the start, mode 1 looks at them in each repeat.
+
+        Without a mode src1 stands for the repeats and mode for the strides; the scalar is the register's.
+        """
+        if not hasattr(mode, "value"):
+            size, repeat, p = SIZE[kind_of(dst)], src1, mode
+            src1 = Bits(sum(byte << 8 * i for i, byte in enumerate(self.register[:size])))
+            mask, mode = None, SimpleNamespace(value=1)
         kind = kind_of(dst)
         lanes = 256 // SIZE[kind]
         self._begin()
         if repeat is None:
             self._whole_counter(mask)
-        else:
+        elif mask is not None:
             self._set_mask(mask)
         strides = [(1, 8)] * 3
         if p is not None and repeat is not None:
@@ -242,7 +268,7 @@ class SelectOracle(LaneOracle):
                 picks = held if mode.value != 1 else self.ub.data[start : start + needed]
                 first = self._read(src0, self._lane_at(src0, lane, r, *strides[1]), "Select", "src0")
                 if mode.value == 1:
-                    second = scalar_bits(src1, kind)
+                    second = src1.value if isinstance(src1, Bits) else scalar_bits(src1, kind)
                 else:
                     second = self._read(src1, self._lane_at(src1, lane, r, *strides[2]), "Select", "src1")
                 results.append(first if self._bit(picks, 0, number) else second)
