@@ -71,9 +71,8 @@ def check_arguments(asc: AiCore, call: Call, shape: SoftMaxShapeInfo) -> None:
     call_checks.check_type(asc, API, "dst", call.dst.dtype, (src.dtype,))
     call_checks.check_type(asc, API, "in_sum", call.in_sum.dtype, (HALF, FLOAT) if call.is_half else (FLOAT,))
     call_checks.check_type(asc, API, "in_max", call.in_max.dtype, (call.in_sum.dtype,))
-    each = call.in_sum.dtype.per_datablock
     dst, source = Place("dst", call.dst, m * k), Place("src", src, m * k)
-    sums = Place("in_sum", call.in_sum, m * each), Place("in_max", call.in_max, m * each)
+    sums = [Place(n, t, m * t.dtype.per_datablock) for n, t in (("in_sum", call.in_sum), ("in_max", call.in_max))]
     call_checks.check_lengths(asc, API, (dst, *sums, source), f"{m}x{k}")
     call_checks.check_last_axis(asc, API, "src", k, src.dtype)
     if call.is_basic_block and not is_basic_block_shape(m, k, src.dtype.bytes):
