@@ -58,8 +58,11 @@ class Ran:
         return raw.view(like.dtype).reshape(like.shape)
 
 
-def run(kernel, tensors, arch=2201, **arrays):
-    """Record kernel(asc), check it and run it on a UB that holds these arrays and nothing else."""
+def run(kernel, tensors, arch=2201, holes=(), **arrays):
+    """Record kernel(asc), check it and run it on a UB that holds these arrays and nothing else.
+
+    `holes` are (tensor, first byte, end) that nobody has written.
+    """
     device = DEVICES[arch]
     recording = record(kernel, device, 1, (), ())
     assert recording.complete
@@ -70,6 +73,8 @@ def run(kernel, tensors, arch=2201, **arrays):
         start = tensors[name].start_bytes
         ub.content[start : start + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         ub.written[start : start + array.nbytes] = True
+    for name, first, end in holes:
+        ub.written[tensors[name].start_bytes + first : tensors[name].start_bytes + end] = False
     execution = execute(program, device, (), ub=ub, log_core=0)
     return Ran(ub, (*recording.findings, *checked, *execution.findings), program)
 
