@@ -250,8 +250,21 @@ def _select(ctx: Context, row: Row, repeats: Array, lanes: Array) -> Step:
         other, bits = ctx.reader(src1, at("src1", src1)), _held_bits(ctx)
     else:
         other = ctx.scalar(row) if row.op.takes_scalar else _held_scalar(ctx, dst.dtype)
-        bits = ctx.reader(src1, Lanes.run(wanted // 8 // src1.dtype.bytes))
+        bits = _bits_reader(ctx, row, src1, wanted)
     return lambda: write(np.where(_chosen(bits().copy(), wanted)[bit], read(), other()))
+
+
+def _bits_reader(ctx: Context, row: Row, operand: Operand, wanted: int) -> Callable[[], Array]:
+    """Return what gives the bits of whole repeats; behind the count of counter mode they need not have been written."""
+    each = 8 * operand.dtype.bytes
+    if row.mask_mode is MaskMode.NORMAL or row.mask_lo >= wanted:
+        return ctx.reader(operand, Lanes.run(wanted // each))
+    needed = ceil_div(row.mask_lo, each)
+    counted, others = (
+        ctx.reader(operand, Lanes.run(needed)),
+        ctx.loader(operand, Lanes.run(wanted // each - needed, needed)),
+    )
+    return lambda: np.concatenate((counted(), others()[0]))
 
 
 def _held_bits(ctx: Context) -> Callable[[], Array]:

@@ -227,18 +227,31 @@ class SelectOracle(LaneOracle):
     def set_cmp_mask(self, src):
         self._begin()
         start = self._place(src)[1]
-        self.register = [self._read(src.reinterpret_cast("uint8_t"), start + i, "SetCmpMask", "src0") for i in range(16)]
+        self.register = [
+            self._read(src.reinterpret_cast("uint8_t"), start + i, "SetCmpMask", "src0") for i in range(16)
+        ]
         self._end()
 
-    def select(self, dst, sel_mask, src0, src1, mode=None, mask=None, repeat=None, p=None):
-        """Modes 0 and 2 hold the bits from the start, mode 1 looks at them in each repeat.
+    def select(self, dst, sel_mask, src0, src1, mode=None, *more):
+        """Without a mode src1 stands for the repeats and mode for the strides; the scalar is the register's."""
+        kind = kind_of(dst)
+        if hasattr(mode, "value"):
+            scalar = Bits(scalar_bits(src1, kind)) if mode.value == 1 else src1
+            self._select(dst, sel_mask, src0, scalar, mode.value, *more)
+            return
+        held = Bits(sum(byte << 8 * i for i, byte in enumerate(self.register[: SIZE[kind]])))
+        self._select(dst, sel_mask, src0, held, 1, None, src1, mode)
 
-        Without a mode src1 stands for the repeats and mode for the strides; the scalar is the register's.
-        """
-        if not hasattr(mode, "value"):
-            size, repeat, p = SIZE[kind_of(dst)], src1, mode
-            src1 = Bits(sum(byte << 8 * i for i, byte in enumerate(self.register[:size])))
-            mask, mode = None, SimpleNamespace(value=1)
+    def _note_bits(self, sel_mask, mode, needed):
+        """Bits that nobody wrote; in mode 1 and counter mode those behind the count belong to no element."""
+        start, role = self._place(sel_mask)[1], "src1" if mode == 1 else "src0"
+        if mode == 1 and self.counter:
+            width = SIZE[kind_of(sel_mask)]
+            needed = min(needed, -(-self.mask // (8 * width)) * width)
+        self._missing["Select", role] = needed - sum(self.ub.written[start : start + needed])
+
+    def _select(self, dst, sel_mask, src0, src1, mode, mask, repeat=None, p=None):
+        """Modes 0 and 2 hold the bits from the start, mode 1 looks at them in each repeat."""
         kind = kind_of(dst)
         lanes = 256 // SIZE[kind]
         self._begin()
@@ -255,21 +268,18 @@ class SelectOracle(LaneOracle):
             ]
         rows = self._lanes(lanes, 1 if repeat is None else repeat)
         start = self._place(sel_mask)[1]
-        needed = lanes // 8 if mode.value == 0 else len(rows) * lanes // 8
-        role = "src1" if mode.value == 1 else "src0"
-        if mode.value != 1 or any(active for _, active in rows):
-            for at in range(start, start + needed):
-                self._missing["Select", role] = self._missing.get(("Select", role), 0) + 1 - self.ub.written[at]
+        needed = lanes // 8 if mode == 0 else len(rows) * lanes // 8
+        if mode != 1 or any(active for _, active in rows):
+            self._note_bits(sel_mask, mode, needed)
         held = bytes(self.ub.data[start : start + needed])
         for r, active in rows:
             results = []
             for lane in active:
-                number = lane if mode.value == 0 else r * lanes + lane
-                picks = held if mode.value != 1 else self.ub.data[start : start + needed]
+                number = lane if mode == 0 else r * lanes + lane
+                picks = held if mode != 1 else self.ub.data[start : start + needed]
                 first = self._read(src0, self._lane_at(src0, lane, r, *strides[1]), "Select", "src0")
-                if mode.value == 1:
-                    second = src1.value if isinstance(src1, Bits) else scalar_bits(src1, kind)
-                else:
+                second = src1.value if mode == 1 else None
+                if second is None:
                     second = self._read(src1, self._lane_at(src1, lane, r, *strides[2]), "Select", "src1")
                 results.append(first if self._bit(picks, 0, number) else second)
             for lane, bits in zip(active, results, strict=True):
