@@ -40,7 +40,7 @@ ARGUMENTS = Rule(
     condition="DropOut gets a mode outside 0..4, a keep_prob that is not between 0 and 1, an axis of 0, or mask rows "
     "that do not fit the mode: too short, with gaps where the mode has none, or padded ones of an odd length, of no "
     "multiple of 32 B or with an odd number of bytes that count.",
-    archs=(2201, 3510, 2002),
+    archs=(2201, 2002),
 )
 
 
