@@ -37,6 +37,7 @@ RecorderState = tuple[
     int,
     int | None,
     DType | None,
+    bool,
     tuple[tuple[HardEvent, tuple[int, ...]], ...],
     tuple[QueState, ...],
     tuple[str, ...],

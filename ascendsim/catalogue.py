@@ -54,7 +54,14 @@ from ascendsim.isa import (
 from ascendsim.isa.forms import Form
 from ascendsim.isa.table import TABLE
 from ascendsim.op_host import fag_rules
-from ascendsim.op_kernel import softmax_grad_checks, softmax_grad_surprises
+from ascendsim.op_kernel import (
+    call_checks,
+    drop_out_checks,
+    select_with_bytes_mask_checks,
+    simple_softmax_checks,
+    softmax_grad_checks,
+    softmax_grad_surprises,
+)
 from ascendsim.plan import layout
 from ascendsim.tmpsize import traps
 
@@ -82,7 +89,8 @@ MODULES: tuple[ModuleType, ...] = (
     ),
     *(transpose_square, tpipe, record, context, static, hazards, flags, cross_flags, lifetimes, machine),
     *(advice, banks, traffic, merging, barriers, suppress, unit_flag),
-    *(softmax_grad_checks, softmax_grad_surprises, layout, traps, fag_rules),
+    *(call_checks, softmax_grad_checks, softmax_grad_surprises, simple_softmax_checks),
+    *(select_with_bytes_mask_checks, drop_out_checks, layout, traps, fag_rules),
 )
 """Every module that declares a rule, whether in a name of its own or in a dict."""
 

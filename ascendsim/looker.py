@@ -23,6 +23,26 @@ class Note:
     writes: bool
 
 
+class _NotedMask(CompareMask):
+    """A compare-mask register that notes whether it is read before it is set, and whether it is set."""
+
+    __slots__ = ("_held", "is_read_first", "is_set")
+
+    def __init__(self) -> None:
+        self._held = np.zeros(0, np.uint8)
+        self.is_read_first = self.is_set = False
+
+    @property
+    def content(self) -> Array:
+        """What it holds."""
+        self.is_read_first |= not self.is_set
+        return self._held
+
+    @content.setter
+    def content(self, held: Array) -> None:
+        self._held, self.is_set = held, True
+
+
 class Looker:
     """The Context that computes with zeros and notes which bytes are read and written."""
 
@@ -34,7 +54,7 @@ class Looker:
         """In the order in which the row reads and writes."""
         self.is_plain = True
         """Whether all that is read must have been written, and all that is written counts as written then."""
-        self.compare_mask = CompareMask(np.zeros(0, np.uint8))
+        self.compare_mask = _NotedMask()
         self._tensors = tensors
 
     def look(self, row: Row) -> None:

@@ -3,7 +3,8 @@
 Nothing is computed here. A kernel is called once per core with that core's handle; what it calls becomes rows. A
 function marked `@tile` is recorded once per key and afterwards logged as a call with GM base addresses. The key is
 everything its rows can depend on: the function, its arguments (tensors by dtype, shape and on-chip address, GM bases
-modulo 512 B), and the recorder's state on entry: mask, dequantisation scale, events, queues, trace marks.
+modulo 512 B), and the recorder's state on entry: mask, dequantisation scale, whether the compare-mask register is set,
+events, queues, trace marks.
 """
 
 import functools
@@ -105,6 +106,10 @@ _OWN_MODULES = (
     "ascendsim.isa",
     "ascendsim.record",
     "ascendsim.tpipe",
+    "ascendsim.op_kernel.call_checks",
+    "ascendsim.op_kernel.drop_out_checks",
+    "ascendsim.op_kernel.select_with_bytes_mask_checks",
+    "ascendsim.op_kernel.simple_softmax_checks",
     "ascendsim.op_kernel.softmax_grad_checks",
     "ascendsim.op_kernel.softmax_grad_surprises",
 )
@@ -146,6 +151,7 @@ class AiCore(
         self._mask = MaskState()
         self._deq_scale: int | None = None
         self._atomic: DType | None = None
+        self._cmp_mask_is_set = False
         self._builder = builder
         self._core = core
         kinds = builder.kernel_type.kinds
@@ -215,6 +221,17 @@ class AiCore(
     def deq_scale(self, bits: int) -> None:
         self.settle()
         self._deq_scale = bits
+
+    @property
+    def cmp_mask_is_set(self) -> bool:
+        """Whether the compare-mask register holds what SetCmpMask put there."""
+        self.settle()
+        return self._cmp_mask_is_set
+
+    @cmp_mask_is_set.setter
+    def cmp_mask_is_set(self, is_set: bool) -> None:
+        self.settle()
+        self._cmp_mask_is_set = is_set
 
     def settle(self) -> None:
         """Take over the state that replayed tiles left. Whatever looks at masks, events, queues or marks calls this."""
@@ -627,10 +644,12 @@ class AiCore(
         events = tuple((e, tuple(sorted(ids))) for e, ids in self._events.items() if ids)
         ques = tuple(q.state for q in self.ques if isinstance(q, TQue))
         mask = self.mask
-        return (mask.mode, mask.hi, mask.lo, self._deq_scale, self._atomic, events, ques, tuple(self._steps))
+        registers = mask.mode, mask.hi, mask.lo, self._deq_scale, self._atomic, self._cmp_mask_is_set
+        return (*registers, events, ques, tuple(self._steps))
 
     def _restore(self, state: RecorderState) -> None:
-        self._mask.mode, self._mask.hi, self._mask.lo, self._deq_scale, self._atomic, events, ques, steps = state
+        self._mask.mode, self._mask.hi, self._mask.lo, self._deq_scale, self._atomic, self._cmp_mask_is_set = state[:6]
+        events, ques, steps = state[6:]
         self._events = {e: set() for e in HardEvent} | {e: set(ids) for e, ids in events}
         self._steps = list(steps)
         for que, saved in zip((q for q in self.ques if isinstance(q, TQue)), ques, strict=True):

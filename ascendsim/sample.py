@@ -206,6 +206,8 @@ NOTHING = Spans(np.zeros(0, np.int64), np.zeros(0, np.int64))
 class Footprint:
     """Bytes that rows of a template touch. GM by slot, counted from the slot's base.
 
+    The compare-mask register counts as one byte more, behind the last of UB.
+
     Attributes:
         ub_reads: read before these rows write them.
         ub_writes: written.
@@ -220,12 +222,13 @@ class Footprint:
 def _footprint(template: Template, rows: list[Row], places: Places) -> Footprint:
     """What rows of a template touch, one after another."""
     length = places.length_bytes
-    ub_read, ub_written = np.zeros(length, np.bool_), np.zeros(length, np.bool_)
+    ub_read, ub_written = np.zeros(length + 1, np.bool_), np.zeros(length + 1, np.bool_)
     gm_read: dict[int, Spans] = {}
     gm_written: dict[int, Spans] = {}
     looker = Looker(template.tensors)
     for row in rows:
         looker.look(row)
+    ub_read[length], ub_written[length] = looker.compare_mask.is_read_first, looker.compare_mask.is_set
     for note in looker.notes:
         tensor = template.tensors[note.operand.tensor]
         if tensor.buffer is not Buffer.GM:

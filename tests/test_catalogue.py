@@ -334,15 +334,15 @@ def test_explain_as_json(ascendsim):
 
 
 def test_explain_what_cannot_occur_yet(ascendsim):
-    words = " ".join(ascendsim("check", "--explain", "E-DROPOUT").stdout.split())
+    words = " ".join(ascendsim("check", "--explain", "E-BCAST").stdout.split())
     assert words == (
-        "E-DROPOUT what it is about DropOut arguments out of range why it cannot occur yet DropOut is not modelled."
+        "E-BCAST what it is about Broadcast arguments out of range why it cannot occur yet Broadcast is not modelled."
     )
-    assert json.loads(ascendsim("check", "--explain", "E-DROPOUT", "--json").stdout) == {
-        "code": "E-DROPOUT",
+    assert json.loads(ascendsim("check", "--explain", "E-BCAST", "--json").stdout) == {
+        "code": "E-BCAST",
         "can_occur": False,
-        "title": "DropOut arguments out of range",
-        "reason": "DropOut is not modelled.",
+        "title": "Broadcast arguments out of range",
+        "reason": "Broadcast is not modelled.",
     }
 
 

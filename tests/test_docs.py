@@ -113,6 +113,36 @@ def test_the_declared_instructions_of_the_guide_work(tmp_path):
         assert calls["Ramp#4"] == "ramp"
 
 
+def test_the_kernel_of_the_attention_page_works(tmp_path):
+    """Masked scores, probabilities, dropout, as NumPy has them; nothing is found in it."""
+    (tmp_path / "page.py").write_text(_blocks((ROOT / "docs/attention-pieces.md").read_text(), "python")[0])
+    (m, k), rng = (16, 64), np.random.default_rng(1)
+    inputs = {
+        "scores": rng.normal(size=(m, k)).astype(np.float32),
+        "row_max": np.repeat(rng.uniform(2, 3, (m, 1)).astype(np.float32), 8, axis=1),
+        "row_sum": np.repeat(rng.uniform(1, 9, (m, 1)).astype(np.float32), 8, axis=1),
+        "hidden": rng.integers(0, 2, (m, 96), np.uint8),
+        "keep": rng.integers(0, 256, (m, k // 8), np.uint8),
+    }
+    tensors = {"p": f'role = "output", shape = [{m}, {k}], dtype = "float"'}
+    for name, array in inputs.items():
+        np.save(tmp_path / f"{name}.npy", array)
+        kind = "float" if array.dtype == np.float32 else "uint8_t"
+        tensors[name] = f'role = "input", shape = {list(array.shape)}, dtype = "{kind}", file = "{name}.npy"'
+    order = [*inputs, "p"]
+    (tmp_path / "page.toml").write_text(
+        'schema = 1\ndevice = "Ascend910B1"\nkernel = "page.py:main"\nblock_dim = 1\n'
+        "tiling = { tmp_bytes = 4096, keep_prob = 0.75 }\n[tensors]\n"
+        + "".join(f"{name} = {{ {tensors[name]} }}\n" for name in order)
+    )
+    result = asc.run(tmp_path / "page.toml")
+    assert result.findings == ()
+    masked = np.where(inputs["hidden"][:, :k] != 0, -1e30, inputs["scores"].astype(np.float64))
+    probabilities = np.exp(masked - inputs["row_max"][:, :1]) / inputs["row_sum"][:, :1]
+    kept = np.unpackbits(inputs["keep"], axis=1, bitorder="little")
+    assert np.allclose(result.outputs["p"], kept * probabilities / 0.75, rtol=1e-6, atol=1e-12)
+
+
 def test_the_vector_add_is_about_20_lines():
     source = (ROOT / "scenarios/vector_add.py").read_text()
     body = source[source.index("def main") : source.index("def reference")]

@@ -361,6 +361,38 @@ def test_a_register_and_reinterpreted_bytes():
     assert checked(program, only_tiles(program, 2), lambda: memories(program, "y"))[0].calls_run == 1
 
 
+def test_the_compare_mask_register_is_carried_from_call_to_call():
+    """Only the last of two settings matters to a tile that selects; one of the tiles itself sets it anew."""
+
+    @tile
+    def choose(asc, x, y):
+        asc.data_copy(A, x, 8)
+        asc.set_vector_mask(0, 0xFF)
+        asc.select(B, A.reinterpret_cast("uint8_t"), A, 1)
+        asc.data_copy(y, B, 8)
+
+    @tile
+    def hold(asc, x):
+        asc.data_copy(A, x, 8)
+        asc.set_cmp_mask(A)
+
+    def kernel(asc, x, y):
+        for i in (0, 1):
+            hold(asc, x[8 * i])
+        for i in (2, 3, 4):
+            choose(asc, x[8 * i], y[8 * i])
+        hold(asc, x[0])
+        choose(asc, x[0], y[0])
+
+    program = recorded(kernel, ("x", 40), ("y", 40))
+    names = [program.templates[template].name for template in program.calls["template"]]
+    assert [name for name in names if name != "body"] == ["hold", "hold", *["choose"] * 3, "hold", "choose"]
+    for at in [i for i, name in enumerate(names) if name == "choose"]:
+        roots = np.arange(len(names)) == at
+        sample, _ = checked(program, roots, lambda: memories(program, "y"))
+        assert sample.calls_run == 2
+
+
 # ---- flags ----------------------------------------------------------------------------------------------------------
 
 

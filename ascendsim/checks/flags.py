@@ -142,10 +142,12 @@ class Flags:
         """A wait or barrier of the kernel's own that says nothing new; queues bring their flags by themselves.
 
         Flags from and to the scalar unit are left out: that it finishes before it issues is how this simulator orders
-        it, and what an API does inside may order it already. So are those of library kernels, which serve all shapes.
+        it, and what an API does inside may order it already. So are those of library kernels, which serve all shapes,
+        and the one inside Select, which waits for a register and not for bytes.
         """
         row = self._sites.row(site)
-        if row.que >= 0 or is_library(self._sites.source(site)) or self._sites.is_of_sync_all(site):
+        is_inner = self._sites.is_of_sync_all(site) or self._sites.is_inside_select(site)
+        if row.que >= 0 or is_library(self._sites.source(site)) or is_inner:
             return
         if row.op.name == "wait_flag" and Pipe.S in (HardEvent(row.params[0]).src, HardEvent(row.params[0]).dst):
             return

@@ -81,7 +81,8 @@ def shape_of(template: Template, row: Row) -> Hashable:
         (role, o.dtype.code, template.tensors[o.tensor].buffer, template.tensors[o.tensor].tensor_bytes)
         for role, o in row.operands
     )
-    return (row.op.opcode, row.params, row.mask_mode, row.mask_hi, row.mask_lo, operands, id(row.body))
+    is_zero = row.register < 0 and row.scalar_bits == 0  # what times 0 reads need not be written
+    return (row.op.opcode, row.params, row.mask_mode, row.mask_hi, row.mask_lo, operands, is_zero, id(row.body))
 
 
 def _joined(parts: list[Lanes]) -> Bytes:

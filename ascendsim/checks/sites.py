@@ -80,6 +80,11 @@ class Sites:
         event, event_id = self.row(site).params
         return HardEvent(event), event_id
 
+    def is_inside_select(self, site: Site) -> bool:
+        """Whether a barrier stands behind Select's own setting of the compare-mask register."""
+        template, at = site
+        return at > 0 and self._program.templates[template].rows[at - 1].op.name == "set_cmpmask"
+
     def source(self, site: Site) -> str:
         """The kernel line, "file.py:31"."""
         return self._program.lines[self.row(site).line]

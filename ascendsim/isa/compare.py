@@ -1,7 +1,8 @@
 """Compare and Compares: bits from elements.
 
 A bit stands for an element, eight in a byte, the lowest first. Both take whole repeats and know no mask on arch 2201.
-A comparison with a NaN is false, NE is true (IEEE 754; the documents are silent).
+A comparison with a NaN is false, NE is true (IEEE 754; the documents are silent). In counter mode all elements are
+compared, too; those behind the count, which the library's kernels compare along, need not have been written.
 """
 
 from collections.abc import Callable
@@ -40,7 +41,7 @@ from ascendsim.isa.instruction import (
     need_member,
 )
 from ascendsim.isa.lanes import byte_range, element_offsets
-from ascendsim.isa.overlap import apart
+from ascendsim.isa.overlap import apart, start_of
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import FULL_MASK, CmpMode, MaskMode, Pipe
 
@@ -96,6 +97,16 @@ def _source_at(row: Row, role: str, operand: Operand) -> Lanes:
     return Lanes.at(element_offsets(repeats, lanes, blk, rep, operand.dtype.bytes))
 
 
+def _reader(ctx: Context, row: Row, role: str, operand: Operand) -> Callable[[], Array]:
+    """Return what gives a source's elements, noting unwritten ones: in counter mode only those that count."""
+    at = _source_at(row, role, operand)
+    if row.mask_mode is MaskMode.NORMAL or row.mask_lo >= at.size:
+        return ctx.reader(operand, at)
+    counted = ctx.reader(operand, Lanes.at(at.offsets[: row.mask_lo]))
+    others = ctx.loader(operand, Lanes.at(at.offsets[row.mask_lo :]))
+    return lambda: np.concatenate((counted(), others()[0]))
+
+
 def _result_bytes(row: Row) -> int:
     """Bytes of all result bits, which lie one repeat behind the other."""
     assert row.src0 is not None
@@ -111,7 +122,7 @@ def _touch_compare(row: Row) -> tuple[tuple[str, int, int], ...]:
 def _run_compare(ctx: Context, row: Row) -> Step:
     """All sources are read before a bit is written."""
     assert row.dst is not None
-    reads = [ctx.reader(o, _source_at(row, role, o)) for role, o in row.operands if role != "dst"]
+    reads = [_reader(ctx, row, role, o) for role, o in row.operands if role != "dst"]
     scalar = ctx.scalar(row) if row.op.takes_scalar else None
     write, relation = ctx.writer(row.dst, Lanes.run(_result_bytes(row))), RELATIONS[CmpMode(row.param("cmp_mode"))]
     kind = row.dst.dtype.numpy
@@ -144,6 +155,17 @@ def _same_sources(row: Row, tensors: tuple[TensorRef, ...], device: Device, wher
     return [rules.DTYPE_SAME.finding(where, operand="src1", got=got, wanted="one dtype", fill={"api": row.op.api})]
 
 
+def _bits_on_source(row: Row, source: Operand, tensors: tuple[TensorRef, ...]) -> bool:
+    """Whether bits go to the start of what Compares reads, as the library's kernels put them.
+
+    A repeat is read before its bits are written, at most 16 bytes, which lie before what later repeats read.
+    """
+    assert row.dst is not None
+    if "src1_blk_stride" in row.op.params or row.param("src0_rep_stride") < 1:
+        return False
+    return start_of(row.dst, tensors) == start_of(source, tensors)
+
+
 def _compare_op(name: str, api: str, mnemonic: str, params: tuple[str, ...], doc: str) -> Instruction:
     sources = ("src0", "src1") if "src1_blk_stride" in params else ("src0",)
     return declare(
@@ -165,7 +187,7 @@ def _compare_op(name: str, api: str, mnemonic: str, params: tuple[str, ...], doc
             rules.aligned("dst", *sources),
             rules.repeat_range,
             rules.strides(255, 255) if len(sources) == 2 else rules.strides(65535, 255),
-            apart(*sources),
+            apart(*sources, unless=_bits_on_source),
             rules.in_bounds,
         ),
         uses_mask=False,
@@ -343,9 +365,10 @@ class CompareInstructions:
             UNARY,
             """Bit i of dst = whether src[i] stands in the relation to a scalar; half, float, int32_t with EQ only.
 
-            Whole repeats of 256 B, bits of one repeat behind those of the one before; the mask has no effect.
+            Whole repeats of 256 B, bits of one repeat behind those of the one before; the mask has no effect. The bits
+            may go to the start of src.
 
-            Source: asc-devkit docs, Compares page.
+            Source: asc-devkit docs, Compares page; in place as SelectWithBytesMask has it.
             """,
         ),
         ComparesCall,

@@ -300,12 +300,24 @@ Bind = Callable[[Context, Row], Arithmetic]
 """The arithmetic of a row, with what it takes from the row's parameters or scalar."""
 
 
-def run_elementwise(bind: Bind) -> Execute:
-    """Return the execution of dst = f(sources) over all active lanes, repeat by repeat where operands overlap."""
+def times_nothing(row: Row) -> bool:
+    """Whether a product is 0 whatever the source holds: an integer times an immediate 0."""
+    return row.register < 0 and row.scalar_bits == 0 and row.scalar_dtype.numpy.kind in "iu"
+
+
+def run_elementwise(bind: Bind, *, is_blind: Callable[[Row], bool] | None = None) -> Execute:
+    """Return the execution of dst = f(sources) over all active lanes, repeat by repeat where operands overlap.
+
+    Args:
+        bind: the arithmetic.
+        is_blind: rows whose result does not depend on their sources, which need not have been written then.
+    """
 
     def execute(ctx: Context, row: Row) -> Step:
         dst = row.dst
         assert dst is not None
+        if is_blind is not None and is_blind(row):
+            return _apply(ctx, row, bind(ctx, row), partial(elements, row), is_blind=True)
         fn = bind(ctx, row)
         again = row.op.reads_dst and elements(row, "dst", dst).meets_itself
         if again or any(_overlaps(ctx, row, dst, role, o) for role, o in row.operands if role != "dst"):
@@ -315,16 +327,25 @@ def run_elementwise(bind: Bind) -> Execute:
     return execute
 
 
-def _apply(ctx: Context, row: Row, fn: Arithmetic, at: Callable[[str, Operand], Lanes]) -> Step:
+def _apply(
+    ctx: Context, row: Row, fn: Arithmetic, at: Callable[[str, Operand], Lanes], *, is_blind: bool = False
+) -> Step:
     """Read all lanes of the sources, compute, write all lanes of dst."""
     assert row.dst is not None
-    reads = [ctx.reader(o, at(role, o)) for role, o in row.operands if role != "dst" or row.op.reads_dst]
+    reader = partial(_whatever, ctx) if is_blind else ctx.reader
+    reads = [reader(o, at(role, o)) for role, o in row.operands if role != "dst" or row.op.reads_dst]
     write = ctx.writer(row.dst, at("dst", row.dst))
 
     def step() -> None:
         write(fn(*[read() for read in reads]))
 
     return step
+
+
+def _whatever(ctx: Context, operand: Operand, at: Lanes) -> Callable[[], Array]:
+    """Return what gives elements of an operand, written or not."""
+    load = ctx.loader(operand, at)
+    return lambda: load()[0]
 
 
 def clamped(bind: Bind) -> Bind:
@@ -486,9 +507,16 @@ class ScalarCall(Call):
 
 
 def scalar_binary(
-    api: str, mnemonic: str, allowed: tuple[DType, ...]
+    api: str, mnemonic: str, allowed: tuple[DType, ...], *, is_blind: Callable[[Row], bool] | None = None
 ) -> Callable[[Callable[..., Array]], Form[ScalarCall]]:
-    """Declare an instruction of one tensor and one scalar; the decorated function is its arithmetic."""
+    """Declare an instruction of one tensor and one scalar; the decorated function is its arithmetic.
+
+    Args:
+        api: its AscendC name.
+        mnemonic: its name in logs.
+        allowed: element types.
+        is_blind: rows whose result does not depend on the tensor.
+    """
 
     def make(fn: Callable[..., Array]) -> Form[ScalarCall]:
         op = declare(
@@ -500,7 +528,7 @@ def scalar_binary(
             params=UNARY,
             cost="vector",
             family=api,
-            execute=run_elementwise(clamped(with_scalar(fn))),
+            execute=run_elementwise(clamped(with_scalar(fn)), is_blind=is_blind),
             touch=touch_elementwise,
             checks=(
                 rules.dtypes(allowed, "dst", "src0"),

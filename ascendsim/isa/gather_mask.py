@@ -233,7 +233,7 @@ class GatherMaskInstructions:
                 same_data,
                 _pattern_fits,
                 rules.aligned("dst", "src0", "src1"),
-                rules.repeat_range,
+                rules.wide_repeat_range,
                 rules.strides(255, 65535),
                 _in_place_or_apart,
                 rules.in_bounds,

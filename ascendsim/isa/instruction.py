@@ -433,6 +433,13 @@ class Recorder(Protocol):
     @deq_scale.setter
     def deq_scale(self, bits: int) -> None: ...
 
+    @property
+    def cmp_mask_is_set(self) -> bool:
+        """Whether the compare-mask register holds what SetCmpMask put there."""
+
+    @cmp_mask_is_set.setter
+    def cmp_mask_is_set(self, is_set: bool) -> None: ...
+
     def emit(
         self,
         op: Instruction,

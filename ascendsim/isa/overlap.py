@@ -5,7 +5,8 @@ has written (asc-devkit docs, general constraints, address overlap). What the ru
 
 - an accumulation: src1 of Add, Sub, Mul, Max, Min, AddRelu and SubRelu, half, float or int32_t, where its repeat stride
   or that of dst is 0 (same page);
-- reductions in place, and a source whose block and repeat stride are 0, which the library's own kernels use;
+- reductions in place, a source whose block and repeat stride are 0, and bits of Compares at the start of its source,
+  which the library's own kernels use;
 - operands of different widths inside a repeat: a narrowing Cast in place is what shipped kernels do, and a repeat is
   read whole before it is written.
 """
@@ -79,8 +80,22 @@ def no_partial_overlap(*roles: str, grid: Grid = lane_grid) -> Check:
     return check
 
 
-def apart(*roles: str) -> Check:
-    """Dst shares no byte with the operands in these roles: their page allows none."""
+Excuse = Callable[[Row, Operand, tuple[TensorRef, ...]], bool]
+"""Whether a row's destination may meet one of its sources."""
+
+
+def _never(row: Row, source: Operand, tensors: tuple[TensorRef, ...]) -> bool:
+    del row, source, tensors
+    return False
+
+
+def apart(*roles: str, unless: Excuse = _never) -> Check:
+    """Dst shares no byte with the operands in these roles: their page allows none.
+
+    Args:
+        roles: which sources.
+        unless: what is done all the same.
+    """
 
     @finds(OVERLAP_NONE)
     def check(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
@@ -88,9 +103,12 @@ def apart(*roles: str) -> Check:
         return [
             OVERLAP_NONE.finding(where, operand=role, got="overlaps", wanted="apart", fill=_fill(row, operand, tensors))
             for role, operand in row.operands
-            if role in roles and row.dst is not None and _may_meet(row.dst, operand, tensors) and
-            ranges_meet(row, role, operand, tensors)
-        ]  # fmt: skip
+            if role in roles
+            and row.dst is not None
+            and _may_meet(row.dst, operand, tensors)
+            and ranges_meet(row, role, operand, tensors)
+            and not unless(row, operand, tensors)
+        ]
 
     return check
 

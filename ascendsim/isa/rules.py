@@ -100,7 +100,13 @@ RANGE_REPEAT = Rule(
     "{api} repeat {got} does not fit the 8-bit field (at most {wanted})",
     "split the call, or use the count form",
     "asc-devkit docs, high-dimension splitting page",
-    condition="The number of repeats of an instruction whose field for it has 8 bits is negative or larger than 255.",
+    condition="The number of repeats of an instruction is negative or does not fit its field: at most 255, of "
+    "GatherMask 65535.",
+)
+RANGE_REPEAT_WIDE = RANGE_REPEAT.saying(
+    "{api} repeat {got} does not fit the 16-bit field (at most {wanted})",
+    "split the call",
+    "asc-devkit, GatherMaskParams",
 )
 REPEAT_ZERO = Rule(
     "W-REPEAT-ZERO",
@@ -164,6 +170,8 @@ RANGE_PAD = Rule(
     condition="DataCopyPad pads more than 32 B on a side, has a length that is no whole number of elements, or "
     "pads a 64-bit type with something other than 0.",
 )
+MOST_WIDE_REPEATS = 65535
+"""Repeats of GatherMask, whose field has 16 bits (asc-devkit, GatherMaskParams)."""
 MOST_BURSTS = 4095
 """Bursts of one copy (asc-devkit docs, DataCopy and DataCopyPad pages)."""
 COPY_ZERO = Rule(
@@ -535,6 +543,18 @@ def repeat_range(row: Row, tensors: tuple[TensorRef, ...], device: Device, where
     if counting and row.mask_lo == 0:
         found.append(REPEAT_ZERO.finding(where, got=0, wanted="at least 1", fill={"api": row.op.api, "what": "count"}))
     return found
+
+
+@finds(RANGE_REPEAT_WIDE, REPEAT_ZERO)
+def wide_repeat_range(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """The repeat field has 16 bits; nothing to do is worth a warning."""
+    del tensors, device
+    repeat, fill = row.param("repeat"), {"api": row.op.api}
+    if not 0 <= repeat <= MOST_WIDE_REPEATS:
+        return [RANGE_REPEAT_WIDE.finding(where, got=repeat, wanted=MOST_WIDE_REPEATS, fill=fill)]
+    if repeat == 0:
+        return [REPEAT_ZERO.finding(where, got=0, wanted="at least 1", fill=fill | {"what": "repeat"})]
+    return []
 
 
 @finds(MASK_ZERO)

@@ -7,7 +7,7 @@ import numpy as np
 from ascendsim.dtypes import FLOAT, HALF, INT16, INT32
 from ascendsim.isa import rules
 from ascendsim.isa.elementwise import unary
-from ascendsim.isa.forms import binary, scalar_binary
+from ascendsim.isa.forms import binary, scalar_binary, times_nothing
 from ascendsim.isa.instruction import Array
 from ascendsim.isa.rounding import larger, rounded_once, smaller
 
@@ -88,10 +88,12 @@ class VectorInstructions:
         """
         return src + scalar
 
-    @scalar_binary("Muls", "vmuls", ARITHMETIC)
+    @scalar_binary("Muls", "vmuls", ARITHMETIC, is_blind=times_nothing)
     @staticmethod
     def muls(src: Array, scalar: Array) -> Array:
         """dst[i] = src[i] * scalar, the scalar in the tensor's type.
+
+        Integers times 0 need not have been written: so the library zeroes a buffer.
 
         Source: asc-devkit docs, Muls page.
         """

@@ -11,11 +11,22 @@ Source: asc-devkit 9.1.0, softmax tiling and logsoftmax tiling (host).
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, Literal
 
+from ascendsim.dtypes import FLOAT, HALF
 from ascendsim.op_host.softmax_call import Call, new_call
 from ascendsim.op_host.softmax_outcome import CannOutcome, Kind, SoftMaxTiling, size_or_raise, tiling_or_raise
-from ascendsim.op_host.softmax_tiles import LANES, WHOLE_INPUT_ARCHS, RowCost, host_rows, whole_input_floats
+from ascendsim.op_host.softmax_tiles import (
+    LANES,
+    WHOLE_INPUT_ARCHS,
+    RowCost,
+    Uint32,
+    basic_block_rows,
+    host_rows,
+    whole_groups,
+    whole_input_floats,
+)
 from ascendsim.terms import DATABLOCK_BYTES
 
 SoftMaxTmpSizeFunction = Literal["GetSoftMaxMinTmpSize", "GetSoftMaxMaxTmpSize"]
@@ -25,6 +36,7 @@ LogSoftMaxTmpSizeFunction = Literal["GetLogSoftMaxMinTmpSize", "GetLogSoftMaxMax
 _SOFT_MAX_MIN: Final = "GetSoftMaxMinTmpSize"
 _SOFT_MAX_MAX: Final = "GetSoftMaxMaxTmpSize"
 _SOFT_MAX_TILING: Final = "SoftMaxTilingFunc"
+_SOFT_MAX_KERNEL_TILING: Final = "SoftMaxTilingFunc (kernel)"
 _FLASH_MIN: Final = "GetSoftMaxFlashMinTmpSize"
 _FLASH_MAX: Final = "GetSoftMaxFlashMaxTmpSize"
 _FLASH_TILING: Final = "SoftMaxFlashTilingFunc"
@@ -37,6 +49,9 @@ _ROW = RowCost(rows=1, datablocks=1, floats=LANES)
 _UPDATE_ROW = RowCost(rows=2, datablocks=4, floats=0)
 _LEAST_ROW = RowCost(rows=1, datablocks=1, floats=0)
 """What each row costs in a minimum where the whole input counts; the maximum there goes by _ROW."""
+
+_KERNEL_FLOAT_ROW = RowCost(rows=0, datablocks=1, floats=LANES)
+"""What the kernel's own tiling of SoftMax reserves for a row of float."""
 
 _SOFT_MAX_WHOLE_INPUT_ARCHS = WHOLE_INPUT_ARCHS | {3003}
 
@@ -335,6 +350,48 @@ def get_soft_max_flash_max_tmp_size(
             _FLASH_MAX, shape, data_type_size, is_update, npu_arch, is_reuse_source=is_reuse_source
         )
     )
+
+
+def soft_max_kernel_tiling(
+    shape: tuple[int, int],
+    ori_src_m: int,
+    data_type_size: int,
+    sum_type_size: int,
+    work_local_count: int,
+    *,
+    is_basic_block: bool = False,
+) -> SoftMaxTiling:
+    """Return the tiling that SimpleSoftMax's kernel makes itself when the struct's src_m or src_k is not the tensor's.
+
+    Unlike the host, it cuts only the rows that are data, and reserves no row of temp for a row of float.
+
+    Args:
+        shape: rows, and elements of one row.
+        ori_src_m: rows that are data.
+        data_type_size: bytes of an element, 2 (half) or 4 (float).
+        sum_type_size: bytes of an element of max and sum.
+        work_local_count: floats of the temp tensor.
+        is_basic_block: the kernel's template flag.
+
+    Raises:
+        SoftMaxInputError: the tile height is 0, which the kernel asserts on (debug) or divides by (release).
+
+    Source: asc-devkit, softmax_tiling_func (kernel), read, not run.
+    """
+    row = _ROW if data_type_size == HALF.bytes else _KERNEL_FLOAT_ROW
+    call = new_call(_SOFT_MAX_KERNEL_TILING, "kernel", shape, (data_type_size, sum_type_size), lambda _s, _m, _k: row)
+    call.work_bytes = FLOAT.bytes * call.u32(work_local_count)
+
+    def rows(u32: Uint32, fit: int, m: int, k: int) -> int:
+        height = basic_block_rows(u32, fit, m, k) if is_basic_block else fit
+        return min(whole_groups(height, ori_src_m), ori_src_m)
+
+    tiling = call.cut(call.m, rows)
+    if tiling is None or tiling.split_m == 0:
+        return tiling_or_raise(call.filled(None) if tiling is None else call.asserted(tiling))
+    full, tail = divmod(ori_src_m, tiling.split_m)
+    sizes = {"tail_split_size": tail * tiling.split_k, "tail_reduce_size": tail * tiling.reduce_k}
+    return tiling_or_raise(call.filled(replace(tiling, range_m=full, tail_m=tail, **sizes)))
 
 
 def soft_max_flash_tiling_func(

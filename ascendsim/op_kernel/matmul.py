@@ -15,7 +15,16 @@ from ascendsim.isa.mmad import MmadParams
 from ascendsim.isa.move import DataCopyParams
 from ascendsim.isa.nd2nz import Nd2NzParams
 from ascendsim.memory import GlobalTensor, LocalTensor
-from ascendsim.op_host.matmul import MOST_PITCH, Block, MatmulTiling, Panel, Step, blocks_of_core, square_side, steps_of_core
+from ascendsim.op_host.matmul import (
+    MOST_PITCH,
+    Block,
+    MatmulTiling,
+    Panel,
+    Step,
+    blocks_of_core,
+    square_side,
+    steps_of_core,
+)
 from ascendsim.record import AiCore, tile
 from ascendsim.terms import (
     CUBE_SIDE,

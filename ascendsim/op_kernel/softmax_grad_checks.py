@@ -4,10 +4,8 @@ The vendor's own checker demands equal sizes of dst and src even for front resul
 datablock a row there, which is what is checked here.
 """
 
-from ascendsim.dtypes import FLOAT, HALF, UINT8
+from ascendsim.dtypes import FLOAT, HALF
 from ascendsim.errors import Rule
-from ascendsim.isa.transpose_square import TRANSPOSE_OVERLAP
-from ascendsim.memory import LocalTensor
 from ascendsim.op_host.softmax import (
     SoftMaxInputError,
     SoftMaxTiling,
@@ -16,10 +14,13 @@ from ascendsim.op_host.softmax import (
     row_sum_floats,
     soft_max_grad_kernel_tiling,
 )
+from ascendsim.op_kernel import call_checks
+from ascendsim.op_kernel.call_checks import TMP_SMALL, Place
 from ascendsim.op_kernel.softmax_grad_call import Call, SoftMaxShapeInfo
 from ascendsim.record import AiCore
 from ascendsim.terms import DATABLOCK_BYTES, NZ_COLUMNS, REPEAT_BYTES, DataFormat, align_up
 
+_API = "SoftmaxGrad"
 _PAGE = "asc-devkit docs, SoftmaxGrad page"
 
 DTYPE = Rule(
@@ -37,12 +38,10 @@ SHAPE = Rule(
     _PAGE,
     condition="A tensor of a SoftmaxGrad call has fewer elements than the shape of the call needs.",
 )
-LAST_AXIS = Rule(
-    "E-ALIGN-LASTAXIS",
+LAST_AXIS = call_checks.LAST_AXIS.saying(
     "SoftmaxGrad last axis {got} is {row_bytes} B, no multiple of 32 B",
     "pad the last axis to {wanted} elements and pass the real length as ori_src_k",
     _PAGE,
-    condition="The last axis of a SoftmaxGrad call, in bytes, is no multiple of 32 B.",
 )
 NZ_AXIS = Rule(
     "E-SMG-NZ",
@@ -65,36 +64,10 @@ BASIC_BLOCK = Rule(
     "basic block needs rows % 8 == 0, last axis % 64 == 0 and {low} <= last axis < 2048, the shape is {got}",
     "leave is_basic_block False for such shapes",
     "asc-devkit docs, SoftmaxGradFront page",
-    condition="SoftmaxGradFront is called with basic block, in ND, with rows that are no multiple of 8, or a "
-    "last axis that is no multiple of 64 or lies outside one repeat .. 2047 elements.",
+    condition="SoftmaxGradFront in ND, or SimpleSoftMax, is called with basic block and rows that are no multiple of "
+    "8, a last axis that is no multiple of 64 or lies outside one repeat .. 2047 elements, or a tiling that leaves "
+    "rows over.",
     archs=(2201, 3510, 2002),
-)
-TMP_DTYPE = Rule(
-    "E-TMP-DTYPE",
-    "temp tensor is {got}, must be {wanted}",
-    "reinterpret_cast it to uint8_t",
-    f"{_PAGE}, table 2",
-    condition="The temp tensor of a SoftmaxGrad call is not of uint8_t.",
-)
-TMP_SMALL = Rule(
-    "E-TMP-SMALL",
-    "SoftmaxGrad temp has {got} B, the minimum for last axis {k} is {wanted} B",
-    "enlarge it to at least the minimum (GetSoftMaxGradMinTmpSize)",
-    "asc-devkit docs, SoftmaxGrad Tiling page",
-    condition="A temp is smaller than the minimum of the API's size function: of a SoftmaxGrad call in a "
-    "kernel, or of a call in a plan.",
-)
-OVERLAP_TMP = Rule(
-    "E-OVERLAP-TMP",
-    "SoftmaxGrad temp overlaps {operand}",
-    "give the temp its own memory",
-    f"{_PAGE}, constraints",
-    condition="The temp of a SoftmaxGrad call shares bytes with one of its tensors.",
-)
-OVERLAP_DST = TRANSPOSE_OVERLAP.saying(
-    "SoftmaxGrad dst overlaps {operand} without being the same tensor",
-    "let them coincide, or keep them apart",
-    "asc-devkit docs, general constraints, address overlap",
 )
 DST_ON_GRAD = Rule(
     "W-SMG-DSTGRAD",
@@ -130,8 +103,8 @@ NO_TILE = Rule(
     "the tiling has split_m 0: no row fits its temp, nothing is computed and dst stays as it is",
     "compute the tiling with at least GetSoftMaxGradMinTmpSize bytes",
     "asc-devkit, softmax tiling and kernel loops",
-    condition="No row fits the temp of a SoftmaxGrad call: its tiling has split_m 0, or it tiles anew and "
-    "divides by zero.",
+    condition="No row fits the temp of a SoftmaxGrad or SimpleSoftMax call: its tiling has split_m 0, or it tiles "
+    "anew and divides by zero.",
 )
 
 NO_ROW = NO_TILE.saying(
@@ -211,41 +184,26 @@ def _check_shape(asc: AiCore, call: Call, shape: SoftMaxShapeInfo) -> None:
 
 def _check_temp(asc: AiCore, call: Call, shape: tuple[int, int]) -> None:
     tmp, (m, k), width = call.tmp, shape, call.src.dtype.bytes
-    if tmp.dtype is not UINT8:
-        asc.report(TMP_DTYPE, operand="shared_tmp_buffer", got=tmp.dtype, wanted="uint8_t")
+    call_checks.check_tmp_type(asc, tmp)
     is_row_sums = asc.device.has("vector_function")
     need = 4 * (row_sum_floats(m, call.is_front) if is_row_sums else row_cost_floats(k, width, call.is_front))
     have = tmp.count * tmp.dtype.bytes
     if have < need:
-        asc.report(TMP_SMALL, operand="shared_tmp_buffer", got=have, wanted=need, k=k)
+        fill = {"api": _API, "shape": f"last axis {k}", "function": "GetSoftMaxGradMinTmpSize"}
+        asc.report(TMP_SMALL, operand="shared_tmp_buffer", got=have, wanted=need, **fill)
 
 
 def _check_overlap(asc: AiCore, call: Call, shape: tuple[int, int]) -> None:
-    dst, grad, src, tmp, is_front = call.dst, call.grad, call.src, call.tmp, call.is_front
-    m, k = shape
-    source_bytes = m * k * src.dtype.bytes
-    dst_bytes = m * DATABLOCK_BYTES if is_front else source_bytes
-    tmp_bytes = tmp.count * tmp.dtype.bytes
-    for name, tensor, length in (("dst", dst, dst_bytes), ("grad", grad, source_bytes), ("src", src, source_bytes)):
-        if _meet(tmp.start_bytes, tmp_bytes, tensor.start_bytes, length):
-            asc.report(
-                OVERLAP_TMP, operand=name, got=_place(tmp, tmp_bytes), wanted=f"apart from {_place(tensor, length)}"
-            )
-    for name, tensor in (("grad", grad), ("src", src)):
-        if not _meet(dst.start_bytes, dst_bytes, tensor.start_bytes, source_bytes):
+    (m, k), src = shape, call.src
+    dst = Place("dst", call.dst, m * (src.dtype.per_datablock if call.is_front else k))
+    sources = Place("grad", call.grad, m * k), Place("src", src, m * k)
+    call_checks.check_tmp_apart(asc, _API, call.tmp, (dst, *sources))
+    for source in sources:
+        if not dst.meets(source):
             continue
-        got, wanted = _place(dst, dst_bytes), f"apart from {_place(tensor, source_bytes)}"
-        if is_front:
-            asc.report(FRONT_ON_SOURCE, operand=name, got=got, wanted=wanted)
-        elif dst.start_bytes != tensor.start_bytes:
-            asc.report(OVERLAP_DST, operand=name, got=got, wanted=wanted)
-        elif name == "grad":
-            asc.report(DST_ON_GRAD, operand=name, got=got, wanted=wanted)
-
-
-def _place(tensor: LocalTensor, length_bytes: int) -> str:
-    return f"0x{tensor.start_bytes:x} .. 0x{tensor.start_bytes + length_bytes:x}"
-
-
-def _meet(a: int, a_bytes: int, b: int, b_bytes: int) -> bool:
-    return a < b + b_bytes and b < a + a_bytes
+        if call.is_front:
+            asc.report(FRONT_ON_SOURCE, operand=source.name, got=dst, wanted=f"apart from {source}")
+        elif dst.start_bytes == source.start_bytes and source.name == "grad":
+            asc.report(DST_ON_GRAD, operand="grad", got=dst, wanted=f"apart from {source}")
+        else:
+            call_checks.check_reused(asc, _API, dst, source)

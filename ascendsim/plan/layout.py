@@ -13,7 +13,7 @@ from ascendsim.device import Device
 from ascendsim.errors import Finding, InputError, Rule, Severity
 from ascendsim.isa.rules import ALIGN_UB
 from ascendsim.op_host.softmax_outcome import SoftMaxTiling
-from ascendsim.op_kernel import softmax_grad_checks
+from ascendsim.op_kernel import call_checks
 from ascendsim.plan.apis import Call, call_of
 from ascendsim.plan.formulas import Plan, Temp, Unit
 from ascendsim.plan.model import PLACES, Limit, Place
@@ -54,7 +54,7 @@ ROW = ALIGN_UB.saying(
     "make the rows in UB wider; the valid columns may stay fewer",
     "asc-devkit docs, DataCopy and DataCopyPad pages",
 )
-TMP_SMALL = softmax_grad_checks.TMP_SMALL.saying(
+TMP_SMALL = call_checks.TMP_SMALL.saying(
     "temp {operand} has {got} B, {api} needs at least {wanted} B",
     'give it more, or write bytes = "fit"',
     "asc-devkit docs, temp-size pages of the API",

@@ -5,6 +5,7 @@ and timeline, too, of plans and temp sizes their own. A code of the catalogue wi
 """
 
 import codes_advice
+import codes_attention
 import codes_buffers
 import codes_cube
 import codes_fag
@@ -17,7 +18,10 @@ from codes_harness import A310B, ENTRIES, checked
 from ascendsim.catalogue import entries
 from ascendsim.terms import HardEvent
 
-PARTS = (codes_advice, codes_buffers, codes_cube, codes_fag, codes_instructions, codes_order, codes_softmax)
+PARTS = (
+    *(codes_advice, codes_attention, codes_buffers, codes_cube, codes_fag, codes_instructions, codes_order),
+    codes_softmax,
+)
 """Modules that fill the table."""
 
 

@@ -104,3 +104,13 @@ def test_of_flags_at_one_line_only_the_idle_one_is_taken_out(tmp_path):
     redundant = [f for f in asc.check(tmp_path / "s.toml") if f.code == "W-SYNC-REDUNDANT"]
     assert [f.operand for f in redundant] == ["WaitFlag MTE2_V id 1"]
     assert redundant[0].message.endswith(f"takes {cycles[1] - cycles[0]} cycles less")
+
+
+def test_the_barrier_inside_select_is_not_the_kernels_to_remove(tmp_path):
+    """In mode 1 it waits for the compare-mask register, which no instruction in UB has written."""
+    call = "    asc.select(b, a.reinterpret_cast('uint8_t'), a, 1.0, SelMode.VSEL_TENSOR_SCALAR_MODE, x.count)"
+    (tmp_path / "s.toml").write_text(SCENARIO)
+    kernel = KERNEL.replace("import HardEvent, Pipe,", "import HardEvent, Pipe, SelMode,")
+    kernel = kernel.replace("    asc.adds(b, a, 1.0, x.count)", call)
+    (tmp_path / "k.py").write_text(kernel.format(first="", second=""))
+    assert [f.code for f in asc.check(tmp_path / "s.toml") if f.code.startswith("W-SYNC")] == []

@@ -52,6 +52,12 @@ case(
     device=A310B,
 )
 case(
+    rules.API_PRODUCT,
+    lambda asc, *_: asc.set_cmp_mask(F),
+    "SetCmpMask is no instruction of Ascend310B1 (arch 3002): asc-devkit, SetCmpMask page, product table",
+    device=A310B,
+)
+case(
     rules.DTYPE_BF16,
     lambda asc, *_: asc.exp(CF, BF, 16),
     "Exp dst: arch 2002 has no bfloat16_t arithmetic",

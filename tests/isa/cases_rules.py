@@ -196,9 +196,28 @@ case(
 )
 case(
     overlap.OVERLAP_NONE,
-    lambda asc, *_: asc.compares(F.reinterpret_cast("uint8_t"), F, 0.0, CmpMode.LT, 64),
+    lambda asc, *_: asc.compares(F.reinterpret_cast("uint8_t")[32], F, 0.0, CmpMode.LT, 64),
     "Compares: dst overlaps src0 in f, which its page does not allow",
-    kept=lambda asc, *_: asc.compares(U8, F, 0.0, CmpMode.LT, 64),
+    kept=(
+        lambda asc, *_: asc.compares(U8, F, 0.0, CmpMode.LT, 64),
+        lambda asc, *_: asc.compares(F.reinterpret_cast("uint8_t"), F, 0.0, CmpMode.LT, 128),
+    ),
+)
+case(
+    overlap.OVERLAP_NONE,
+    lambda asc, *_: asc.compares(
+        F.reinterpret_cast("uint8_t"), F, 0.0, CmpMode.LT, 64, 2, UnaryRepeatParams(1, 1, 8, 0)
+    ),
+    "Compares: dst overlaps src0 in f, which its page does not allow",
+    kept=lambda asc, *_: asc.compares(
+        F.reinterpret_cast("uint8_t"), F, 0.0, CmpMode.LT, 64, 2, UnaryRepeatParams(1, 1, 8, 1)
+    ),
+)
+case(
+    overlap.OVERLAP_NONE,
+    lambda asc, *_: asc.compare(F.reinterpret_cast("uint8_t"), F, G, CmpMode.LT, 64),
+    "Compare: dst overlaps src0 in f, which its page does not allow",
+    kept=lambda asc, *_: asc.compare(U8, F, G, CmpMode.LT, 64),
 )
 case(
     overlap.OVERLAP_NONE,

@@ -31,6 +31,7 @@ B16, I16, I32 = (local(n, k, 0x5000, 1024) for n, k in (("w16", "uint16_t"), ("i
 BF = local("bf", "bfloat16_t", 0x5000, 1024)
 MASK = local("m", "uint8_t", 0x6000, 32)
 TOP = local("top", "float", 188416 - 256, 512)
+STILL = BinaryRepeatParams(1, 1, 1, 0, 0, 0)
 MODE_2, MODE_1, MODE_0 = SelMode.VSEL_TENSOR_TENSOR_MODE, SelMode.VSEL_TENSOR_SCALAR_MODE, SelMode.VSEL_CMPMASK_SPR
 
 
@@ -403,10 +404,52 @@ case(
     kept=lambda asc, *_: asc.gather_mask(F, G, 1, True, 8, GatherMaskParams(1, 32, 1, 0)),
 )
 
+# ---- the compare-mask register ----------------------------------------------------------------------------------
+
+
+def held(asc, *_, between=None):
+    """Select with the scalar of SetCmpMask, and something in between."""
+    asc.set_cmp_mask(G)
+    if between is not None:
+        between(asc)
+    asc.select(F, MASK, G, 1)
+
+
+case(
+    select.CMPMASK_UNSET,
+    lambda asc, *_: asc.select(F, MASK, G, 1),
+    "Select without src1 takes its scalar from the compare-mask register, and no SetCmpMask stands before it",
+    kept=held,
+)
+case(
+    select.CMPMASK_UNSET,
+    lambda asc, *_: held(asc, between=lambda asc: asc.select(H, MASK, H, 0, MODE_1, 8)),
+    "Select without src1 takes its scalar from the compare-mask register, and no SetCmpMask stands before it",
+    kept=lambda asc, *_: held(asc, between=lambda asc: asc.select(F[64], MASK, G, 1)),
+)
+case(
+    select.ALIGN_CMPMASK,
+    lambda asc, *_: asc.set_cmp_mask(F[2]),
+    "SetCmpMask src f: UB address 0x408 is 8 B past a 16 B boundary",
+    kept=(lambda asc, *_: asc.set_cmp_mask(F[4]), lambda asc, *_: asc.set_cmp_mask(U)),
+)
+case(
+    rules.OOB_LOCAL,
+    lambda asc, *_: asc.set_cmp_mask(replace(U, allocation_bytes=8)),
+    "SetCmpMask src0 touches 8 B past the end of u (16 B needed, 8 B there)",
+    kept=lambda asc, *_: asc.set_cmp_mask(replace(U, allocation_bytes=16)),
+)
+case(
+    select.SELECT_MASK,
+    lambda asc, *_: (asc.set_cmp_mask(G), asc.select(F, MASK, G, 5, STILL)),
+    "Select sel_mask m: the selection mask has 256 bits, 320 are needed",
+    kept=lambda asc, *_: (asc.set_cmp_mask(G), asc.select(F, MASK, G, 4, STILL)),
+)
+
 # ---- fields of every call ---------------------------------------------------------------------------------------
 
-STILL = BinaryRepeatParams(1, 1, 1, 0, 0, 0)
 WIDE_O, WIDE_U = local("wo", "uint32_t", 0x8000, 0x20000), local("wu", "uint8_t", 0x8000, 0x8000)
+HUGE_O = local("wo", "uint32_t", 0x8000, 4 * 65535)
 B32 = local("b32", "uint32_t", 0x5000, 1024)
 REPEATED = {
     "BlockReduceMax": lambda asc, n: asc.block_reduce_max(R, F, n, 8, 0, 1, 0),
@@ -419,7 +462,6 @@ REPEATED = {
     "Select": lambda asc, n: asc.select(F, WIDE_U, G, 0, MODE_1, 8, n, STILL),
     "Gather": lambda asc, n: asc.gather(F, G, WIDE_O, 0, 8, n, 0),
     "Gatherb": lambda asc, n: asc.gatherb(WIDE_O, B32, OFFSETS if n < 2 else local("lo", "uint32_t", 0, 8192), n),
-    "GatherMask": lambda asc, n: asc.gather_mask(WIDE_O, B32, 1, False, 0, GatherMaskParams(1, n, 0, 0)),
 }
 for api, call in REPEATED.items():
     case(
@@ -434,6 +476,24 @@ for api, call in REPEATED.items():
         f"{api} does nothing: its repeat is 0",
         kept=lambda asc, x, y, call=call: call(asc, 1),
     )
+case(
+    rules.RANGE_REPEAT_WIDE,
+    lambda asc, *_: asc.gather_mask(WIDE_O, B32, 1, True, 2, GatherMaskParams(1, 65536, 0, 0)),
+    "GatherMask repeat 65536 does not fit the 16-bit field (at most 65535)",
+    kept=lambda asc, *_: asc.gather_mask(HUGE_O, B32, 1, True, 2, GatherMaskParams(1, 65535, 0, 0)),
+)
+case(
+    rules.RANGE_REPEAT_WIDE,
+    lambda asc, *_: asc.gather_mask(B32, WIDE_O, 7, True, 2, GatherMaskParams(1, -1, 0, 0)),
+    "GatherMask repeat -1 does not fit the 16-bit field (at most 65535)",
+    kept=lambda asc, *_: asc.gather_mask(B32, WIDE_O, 7, True, 2, GatherMaskParams(1, 1, 0, 0)),
+)
+case(
+    rules.REPEAT_ZERO,
+    lambda asc, *_: asc.gather_mask(B32, WIDE_O, 7, True, 2, GatherMaskParams(1, 0, 0, 0)),
+    "GatherMask does nothing: its repeat is 0",
+    kept=lambda asc, *_: asc.gather_mask(B32, WIDE_O, 7, True, 2, GatherMaskParams(1, 1, 0, 0)),
+)
 LANES = {
     "BlockReduceMax of float": (64, lambda asc, n: asc.block_reduce_max(R, F, 1, n, 1, 1, 8)),
     "WholeReduceMin of half": (128, lambda asc, n: asc.whole_reduce_min(R.reinterpret_cast("half"), H, n, 1, 1, 1, 8)),

@@ -99,6 +99,15 @@ def compares_takes_strides():
     assert got == [0, 0, 0, 0, 255, 255, 255, 255] * 2
 
 
+@example("compares")
+def bits_may_go_to_the_start_of_what_is_compared():
+    """Four repeats of half: 64 bytes of bits over 1024 bytes of source."""
+    values = np.float16([1, 0, 0, 2] * 128)
+    bits = local("hb", "uint8_t", 0, 4096)
+    got = result(lambda asc: asc.compares(bits, H, 0, CmpMode.NE, 512), bits, 66, h=(H, values))
+    assert got == [0b10011001] * 64 + [0x00, 0x3C]  # then the source as it was: 1.0
+
+
 # ---- selections -------------------------------------------------------------------------------------------------
 
 
@@ -147,6 +156,43 @@ def mode_1_takes_a_register():
 
 def asc_value(asc):
     return asc.get_value(B, 1)
+
+
+@example("set_cmp_mask", "select_held")
+def select_without_src1_takes_the_registers_first_element():
+    """The mask that is set holds; bits of a repeat lie behind those of the one before."""
+
+    def kernel(asc):
+        asc.set_cmp_mask(B)
+        asc.set_vector_mask(0, 0b111)
+        asc.select(D, M, A, 2, BinaryRepeatParams(1, 1, 1, 1, 2, 0))
+
+    got = result(
+        kernel, D, 16,
+        a=(A, np.arange(64, dtype=np.float32)), b=(B, np.float32([-7, 1, 2, 3])),
+        m=masked(0b010, *[0] * 7, 0b101), d=(D, np.full(16, 9, np.float32)),
+    )  # fmt: skip
+    assert got == [-7, 1, -7, *[9] * 5, 16, -7, 18, *[9] * 5]
+
+
+@example("set_cmp_mask", "select_held")
+def the_register_holds_bytes_of_any_type():
+    """0xC0003C00: a half takes the low half of the word."""
+    words = local("k", "uint32_t", 20480, 64)
+
+    def kernel(asc):
+        asc.set_cmp_mask(words)
+        asc.set_mask_count()
+        asc.set_vector_mask(0, 3)
+        asc.select(E, M, H, 1)
+        asc.set_mask_norm()
+
+    got = result(
+        kernel, E, 4,
+        h=(H, np.float16([5, 6, 7])), m=masked(0b010), k=(words, np.uint32([0xC0003C00] * 4)),
+        e=(E, np.full(4, 9, np.float16)),
+    )  # fmt: skip
+    assert got == [1, 6, 1, 9]
 
 
 # ---- gathers ----------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The plain-Python AIV of lane_oracle with reductions to extremes, comparisons, selections and gathers."""
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 from lane_oracle import FULL, LaneOracle, kind_of, scalar_bits
@@ -37,6 +38,13 @@ def best_of(lanes, kind, sign):
         if best is None or key > best[0]:
             best = key, bits, n
     return None if best is None else best[1:]
+
+
+@dataclass(frozen=True)
+class Bits:
+    """A scalar by its bits."""
+
+    value: int
 
 
 class SelectOracle(LaneOracle):
@@ -186,9 +194,10 @@ class SelectOracle(LaneOracle):
         bits = []
         for r in range(repeat):
             for lane in range(lanes):
+                counts = not self.counter or r * lanes + lane < self.mask
                 values = [
                     side if isinstance(side, int)
-                    else self._read(side[0], self._lane_at(side[0], lane, r, *side[1:]), api, f"src{i}")
+                    else self._compared(side[0], self._lane_at(side[0], lane, r, *side[1:]), api, f"src{i}", counts)
                     for i, side in enumerate(sides)
                 ]  # fmt: skip
                 keys = [key_of(v, kind) for v in values]
@@ -197,6 +206,10 @@ class SelectOracle(LaneOracle):
         for byte in range(len(bits) // 8):
             self.ub.put_byte(start + byte, sum(bits[8 * byte + i] << i for i in range(8)), 1, None)
         self._end()
+
+    def _compared(self, tensor, at, api, role, counts):
+        """An element; those behind the count of counter mode need not be written."""
+        return self._read(tensor, at, api, role) if counts else self._place(tensor)[0].get(at, SIZE[kind_of(tensor)])
 
     def compare(self, dst, src0, src1, mode, mask, repeat=None, p=None):
         strides = [(1, 8)] * 2
@@ -211,14 +224,40 @@ class SelectOracle(LaneOracle):
     def _bit(self, memory, start, number):
         return memory[start + number // 8] >> number % 8 & 1
 
-    def select(self, dst, sel_mask, src0, src1, mode, mask, repeat=None, p=None):
+    def set_cmp_mask(self, src):
+        self._begin()
+        start = self._place(src)[1]
+        self.register = [
+            self._read(src.reinterpret_cast("uint8_t"), start + i, "SetCmpMask", "src0") for i in range(16)
+        ]
+        self._end()
+
+    def select(self, dst, sel_mask, src0, src1, mode=None, *more):
+        """Without a mode src1 stands for the repeats and mode for the strides; the scalar is the register's."""
+        kind = kind_of(dst)
+        if hasattr(mode, "value"):
+            scalar = Bits(scalar_bits(src1, kind)) if mode.value == 1 else src1
+            self._select(dst, sel_mask, src0, scalar, mode.value, *more)
+            return
+        held = Bits(sum(byte << 8 * i for i, byte in enumerate(self.register[: SIZE[kind]])))
+        self._select(dst, sel_mask, src0, held, 1, None, src1, mode)
+
+    def _note_bits(self, sel_mask, mode, needed):
+        """Bits that nobody wrote; in mode 1 and counter mode those behind the count belong to no element."""
+        start, role = self._place(sel_mask)[1], "src1" if mode == 1 else "src0"
+        if mode == 1 and self.counter:
+            width = SIZE[kind_of(sel_mask)]
+            needed = min(needed, -(-self.mask // (8 * width)) * width)
+        self._missing["Select", role] = needed - sum(self.ub.written[start : start + needed])
+
+    def _select(self, dst, sel_mask, src0, src1, mode, mask, repeat=None, p=None):
         """Modes 0 and 2 hold the bits from the start, mode 1 looks at them in each repeat."""
         kind = kind_of(dst)
         lanes = 256 // SIZE[kind]
         self._begin()
         if repeat is None:
             self._whole_counter(mask)
-        else:
+        elif mask is not None:
             self._set_mask(mask)
         strides = [(1, 8)] * 3
         if p is not None and repeat is not None:
@@ -229,21 +268,18 @@ class SelectOracle(LaneOracle):
             ]
         rows = self._lanes(lanes, 1 if repeat is None else repeat)
         start = self._place(sel_mask)[1]
-        needed = lanes // 8 if mode.value == 0 else len(rows) * lanes // 8
-        role = "src1" if mode.value == 1 else "src0"
-        if mode.value != 1 or any(active for _, active in rows):
-            for at in range(start, start + needed):
-                self._missing["Select", role] = self._missing.get(("Select", role), 0) + 1 - self.ub.written[at]
+        needed = lanes // 8 if mode == 0 else len(rows) * lanes // 8
+        if mode != 1 or any(active for _, active in rows):
+            self._note_bits(sel_mask, mode, needed)
         held = bytes(self.ub.data[start : start + needed])
         for r, active in rows:
             results = []
             for lane in active:
-                number = lane if mode.value == 0 else r * lanes + lane
-                picks = held if mode.value != 1 else self.ub.data[start : start + needed]
+                number = lane if mode == 0 else r * lanes + lane
+                picks = held if mode != 1 else self.ub.data[start : start + needed]
                 first = self._read(src0, self._lane_at(src0, lane, r, *strides[1]), "Select", "src0")
-                if mode.value == 1:
-                    second = scalar_bits(src1, kind)
-                else:
+                second = src1.value if mode == 1 else None
+                if second is None:
                     second = self._read(src1, self._lane_at(src1, lane, r, *strides[2]), "Select", "src1")
                 results.append(first if self._bit(picks, 0, number) else second)
             for lane, bits in zip(active, results, strict=True):

@@ -197,6 +197,49 @@ def test_select(data, seed, kind, mode, meets):
 
 
 @many
+@given(st.data(), seeds, FLOATS, st.booleans())
+def test_select_by_the_compare_mask_register(data, seed, kind, is_in_place):
+    lanes = 256 // SIZE[kind]
+    d = local("d", kind, 0, 24576)
+    a = d if is_in_place else local("a", kind, 24576, 8192)
+    m, s = local("m", "uint8_t", 49152, 2048), local("s", data.draw(WORDS), 57344, 64)
+    ground = known(seed, d, a, m, s, holes=data.draw(st.booleans()))
+    is_counted, repeat = data.draw(st.booleans()), data.draw(st.integers(1, 5))
+    mask = data.draw(st.integers(1, 3 * lanes)) if is_counted else data.draw(st.integers(1, 2**64 - 1))
+    strides = (1, 1, 0, 8, 8, 3) if is_in_place else (1 + data.draw(few), *(data.draw(few) for _ in range(5)))
+
+    def kernel(asc):
+        asc.set_cmp_mask(s)
+        if is_counted:
+            asc.set_mask_count()
+        asc.set_vector_mask(0, mask)
+        asc.select(d, m, a, repeat, BinaryRepeatParams(*strides))
+        asc.set_mask_norm()
+
+    compare(kernel, ground)
+
+
+@many
+@given(st.data(), seeds, st.sampled_from(["half", "float"]))
+def test_compares_in_place_and_in_counter_mode(data, seed, kind):
+    """Bits over the start of the source; elements behind the count are compared, but need not be written."""
+    lanes, repeat = 256 // SIZE[kind], data.draw(st.integers(1, 6))
+    a, bits = local("a", kind, 4096, 4096), local("b", "uint8_t", 4096, 4096)
+    count = data.draw(st.integers(0, repeat * lanes))
+    ground = known(seed, a, tame=True)
+    ground.ub.written[4096 + data.draw(st.integers(0, count)) * SIZE[kind] : 8192] = False
+    mode = data.draw(st.sampled_from(list(CmpMode)))
+
+    def kernel(asc):
+        asc.set_mask_count()
+        asc.set_vector_mask(0, count)
+        asc.compares(bits, a, 0, mode, None, repeat)
+        asc.set_mask_norm()
+
+    compare(kernel, ground, allowed=("W-MASK-MODE",))
+
+
+@many
 @given(st.data(), seeds, WORDS)
 def test_gather(data, seed, kind):
     size = SIZE[kind]

@@ -21,7 +21,7 @@ PIPES = {
         data_copy_ub_to_ub transpose trans_data_to5hd gather gatherb gather_mask compare compares select select_scalar
         block_reduce_sum block_reduce_max block_reduce_min whole_reduce_sum whole_reduce_max whole_reduce_min
         pair_reduce_sum repeat_reduce_sum reduce_max reduce_min reduce_sum_accumulate reduce_sum_round set_cmpmask
-        vector_function data_copy_l0c_to_ub
+        set_cmp_mask select_held vector_function data_copy_l0c_to_ub
     """,
     Pipe.MTE2: """
         data_copy_gm_to_ub data_copy_pad_gm_to_ub data_copy_gm_to_l1 data_copy_nd2nz load_data_2d_gm_to_l1

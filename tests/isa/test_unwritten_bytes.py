@@ -88,6 +88,29 @@ def test_arithmetic_on_unwritten_bytes_is_found_and_its_result_is_written(name):
     assert both.ub.written[4096:4144].all() == (name == "cast")
 
 
+@pytest.mark.parametrize("kind", ["int16_t", "int32_t"])
+def test_an_integer_times_zero_is_zero_whatever_nobody_wrote(kind):
+    i = local("i", kind, 0, 32)
+    both = run_both(lambda asc: asc.muls(i, i, 0, 6), Ground())
+    assert both.findings == ()
+    assert both.array(i, 7).tolist() == [0] * 6 + [-1]
+    assert both.ub.written[: 8 * i.dtype.bytes].tolist() == [True] * 6 * i.dtype.bytes + [False] * 2 * i.dtype.bytes
+
+
+@pytest.mark.parametrize(("kind", "scalar"), [("float", 0), ("half", 0), ("int16_t", 1)])
+def test_other_products_depend_on_what_nobody_wrote(kind, scalar):
+    i = local("i", kind, 0, 32)
+    both = run_both(lambda asc: asc.muls(i, i, scalar, 6), Ground())
+    assert [f.code for f in both.findings] == ["W-MEM-UNINIT"]
+
+
+def test_a_product_with_a_register_of_zero_depends_on_it():
+    i, z = local("i", "int16_t", 0, 32), local("z", "int16_t", 64, 32)
+    ground = Ground().write(z, np.zeros(16, np.int16))
+    both = run_both(lambda asc: asc.muls(i, i, asc.get_value(z), 6), ground)
+    assert [f.code for f in both.findings] == ["W-MEM-UNINIT"]
+
+
 def test_arithmetic_takes_an_unwritten_byte_as_all_ones():
     i = local("i", "int16_t", 0, 32)
     both = run_both(lambda asc: asc.adds(i, i, 0, 16), Ground())

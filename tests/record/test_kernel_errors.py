@@ -336,7 +336,7 @@ NOT_THERE = {
     "reduce_pair_elem": "ReducePairElem is called pair_reduce_sum here",
     "sort32": "Sort32 is not modelled; see docs/adding-an-instruction.md",
     "MrgSort": "MrgSort is not modelled; see docs/adding-an-instruction.md",
-    "set_cmp_mask": "SetCmpMask is not modelled; see docs/adding-an-instruction.md",
+    "get_cmp_mask": "GetCmpMask is not modelled; see docs/adding-an-instruction.md; did you mean set_cmp_mask?",
     "whole_reduce_summ": "asc has no 'whole_reduce_summ'; did you mean whole_reduce_sum or whole_reduce_min?",
     "Muls": "asc has no 'Muls'; did you mean muls or mul?",
     "something_else": "asc has no 'something_else'; docs/writing-a-kernel.md lists what there is",
