@@ -195,10 +195,14 @@ def overlaps(timeline: Timeline) -> tuple[Overlap, ...]:
     return tuple(found)
 
 
+OWN_FLAGS = ("set_flag", "wait_flag")
+"""Rows of a core's own flags."""
+
+
 def flag_pairs(rows: Rows, only_core: int | None = None) -> dict[int, int]:
     """Return the position of the set that each wait took: of a core and flag, the n-th wait takes the n-th set.
 
-    Flags without a partner are left out.
+    Flags without a partner are left out, and those of other cores.
     If not all rows are kept, only a wait that was held is known to belong to the set that released it.
     Source: msopprof, core timeline (pairs flags of equal detail in order).
     """
@@ -212,7 +216,9 @@ def flag_pairs(rows: Rows, only_core: int | None = None) -> dict[int, int]:
     of_flag: dict[tuple[int, ...], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     flags = np.flatnonzero(asked & ((kind == Kind.SET_FLAG) | (kind == Kind.WAIT_FLAG)))
     for at, its_core, is_wait in zip(flags.tolist(), core[flags].tolist(), kind[flags] == Kind.WAIT_FLAG, strict=True):
-        of_flag[its_core, *rows.row(at).params][int(is_wait)].append(at)
+        row = rows.row(at)
+        if row.op.name in OWN_FLAGS:
+            of_flag[its_core, *row.params][int(is_wait)].append(at)
     return {wait: by for sets, waits in of_flag.values() for by, wait in zip(sets, waits, strict=False)}
 
 
@@ -286,6 +292,8 @@ def waited_name(program: Program, template: Template, row: Row, wait: Wait) -> s
     step = program.steps[row.step]
     if row.op.name == "wait_flag":
         return " ".join(part for part in (HardEvent(row.param("event")).name, step and f"in {step}") if part)
+    if row.op.name == "cross_core_wait_flag":
+        return f"flag {row.param('flag_id')} of mode {row.param('mode')}"
     return step or row.op.api
 
 
@@ -365,6 +373,8 @@ def double_sets(program: Program, timeline: Timeline) -> tuple[DoubleSet, ...]:
     found: dict[tuple[int, int, str], list[int]] = {}
     for index in np.flatnonzero(totals.double_sets).tolist():
         row = rows.row(index)
+        if row.op.name not in OWN_FLAGS:  # those of other cores count
+            continue
         name = program.ques[row.que].name if row.que >= 0 else ""
         found.setdefault((row.param("event"), row.param("event_id"), name), []).append(index)
     return tuple(
@@ -550,7 +560,8 @@ class Lives:
 def lives(program: Program, timeline: Timeline, core: int) -> tuple[Life, ...]:
     """Who lives where in the on-chip memories of one core, by time.
 
-    A queue buffer's life restarts when its producer fills it anew. Where rows were not kept, lives end, and begin again behind the gap.
+    A queue buffer's life restarts when its producer fills it anew. Where rows were not kept, lives end, and begin
+    again behind the gap.
     """
     return Lives(program, timeline).of(core)
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ascendsim import analysis
-from ascendsim.engine.base import Kind, Wait
+from ascendsim.engine.base import Wait
 from ascendsim.isa.instruction import Row
 from ascendsim.isa.log import mnemonic
 from ascendsim.plot.style import WIDTH, text_size
@@ -290,7 +290,7 @@ def _hold(view: View, at: int) -> Hold:
     wait, start, cycles = Wait(int(t["waited_for"][at])), int(t["start"][at]), int(t["wait_cycles"][at])
     if wait is Wait.DISPATCH:
         return Hold(start - cycles, start, wait, "")
-    if t["kind"][at] == Kind.WAIT_FLAG and row.que < 0:
+    if row.op.name == "wait_flag" and row.que < 0:
         what = HardEvent(row.param("event")).name  # its step is named above the lane
     else:
         what = analysis.waited_name(view.result.program, view.rows.template(at), row, wait).rsplit("/", 1)[-1]
