@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
@@ -151,12 +152,22 @@ def _panel(view: View, title: str = "") -> _Panel:
     timeline = view.result.timeline
     present = {int(p) for p in np.unique(timeline["pipe"][np.isin(timeline["core"], view.cores)])}
     pipes = [p for p in LANES if p in present] or [Pipe.S]
-    group = len(pipes) * PITCH + BAND * (Pipe.V in pipes) + _GROUP_GAP
-    height = len(view.cores) * group
+    of_core = [_pipes_of(view, core, pipes) for core in view.cores]
+    heights = [len(own) * PITCH + BAND * (Pipe.V in own) + _GROUP_GAP for own in of_core]
+    height = sum(heights)
     if height > _MAX_HEIGHT:
         raise ValueError(f"{len(view.cores)} cores do not fit one picture, choose fewer")
-    groups = tuple(core_lanes(view, c, pipes, _GROUP_GAP / 2 + i * group) for i, c in enumerate(view.cores))
+    tops = [_GROUP_GAP / 2 + above for above in accumulate(heights, initial=0.0)]
+    groups = tuple(core_lanes(view, c, own, top) for c, own, top in zip(view.cores, of_core, tops, strict=False))
     return _Panel(view, groups, tuple(pipes), height, title)
+
+
+def _pipes_of(view: View, core: int, pipes: Sequence[Pipe]) -> list[Pipe]:
+    """Those of the pipes to draw that a core has."""
+    program, device = view.result.program, view.result.device
+    if not program.kernel_type.is_mix:
+        return list(pipes)
+    return [pipe for pipe in pipes if pipe.name in device.core[program.core_kind(core).value].pipes.value]
 
 
 def _lane_name(pipe: Pipe) -> str:
