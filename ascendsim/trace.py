@@ -38,7 +38,7 @@ from ascendsim.isa.log import dtype_text, mnemonic
 from ascendsim.isa.move import burst_geometry
 from ascendsim.program import Call
 from ascendsim.result import RunResult
-from ascendsim.terms import Buffer, HardEvent, MaskMode, Pipe
+from ascendsim.terms import Buffer, CoreKind, HardEvent, MaskMode, Pipe
 
 Time = Literal["us", "cycle"]
 Ints = NDArray[Any]
@@ -252,9 +252,20 @@ def _placed(timeline: Timeline, set_of: dict[int, int], mhz: int) -> tuple[list[
 
 
 def core_name(result: RunResult, core: int) -> str:
-    """Return a vector core as traces call it: the AI Core it belongs to, and which of its vector cores it is."""
-    number, vector = divmod(core, _vector_cores(result))
-    return f"core{number}.veccore{vector}"
+    """Return a core as traces call it: the AI Core it belongs to, and which of its Cube or vector cores it is."""
+    number, vector = _place_of(result, core)
+    return f"core{number}.cubecore0" if vector < 0 else f"core{number}.veccore{vector}"
+
+
+def _place_of(result: RunResult, core: int) -> tuple[int, int]:
+    """Number of a core's AI Core, and which of its vector cores it is, -1 for the Cube core."""
+    kinds = result.program.kernel_type.kinds
+    if result.program.kernel_type.is_mix:
+        number, place = divmod(core, len(kinds))
+        return number, place - kinds.count(CoreKind.AIC)
+    if kinds == (CoreKind.AIC,):
+        return core, -1
+    return divmod(core, _vector_cores(result))
 
 
 def _vector_cores(result: RunResult) -> int:
@@ -265,7 +276,7 @@ def _vector_cores(result: RunResult) -> int:
 def _sort_index(result: RunResult, core: int) -> int:
     """Place among all cores, each cube core before its vector cores. Source: msopprof, core timeline."""
     per_core = _vector_cores(result)
-    number, vector = divmod(core, per_core)
+    number, vector = _place_of(result, core)
     return (1 + per_core) * number + 2 + vector
 
 
