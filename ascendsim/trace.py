@@ -121,7 +121,7 @@ def trace_json(result: RunResult, time: Time = "us") -> str:
         pairs = _renumbered(pairs, result.timeline["number"], shown["number"])
         result = replace(result, timeline=shown)
     traffic = _throughput(result, mhz) if result.timeline.is_whole else _utilisation(result, mhz)
-    events = (*_metadata(result), *_RowEvents(result, pairs, mhz).all(), *traffic, *_ub_bytes(result, mhz))
+    events = (*_metadata(result), *_RowEvents(result, pairs, mhz).all(), *traffic, *_memory_bytes(result, mhz))
     lines = ",\n".join(events)
     return f'{_dumps(head)[:-1]},"traceEvents":[\n{lines}\n]}}\n'
 
@@ -290,7 +290,15 @@ def _metadata(result: RunResult) -> Iterator[str]:
         for lane in sorted((LANES[p] for p in pipes), key=lambda lane: lane.sort_index):
             yield _meta("thread_name", pid, lane.tid, {"name": lane.tid})
             yield _meta("thread_sort_index", pid, lane.tid, {"sort_index": lane.sort_index})
-        yield from _process(f"{pid} UB", index)
+        for memory in _memories(result, core):
+            yield from _process(f"{pid} {memory.name}", index)
+
+
+def _memories(result: RunResult, core: int) -> tuple[Buffer, ...]:
+    """On-chip memories of a core that the run uses; UB of a core that has one is always among them."""
+    has = result.device.core[result.program.core_kind(core).value].buffers.value
+    used = {Buffer.UB.name, *(name for name, count in result.peak_bytes.items() if count)}
+    return tuple(buffer for buffer in Buffer if buffer.name in has and buffer.name in used)
 
 
 def _process(pid: str, index: int) -> Iterator[str]:
@@ -509,7 +517,10 @@ def _throughput(result: RunResult, mhz: int) -> Iterator[str]:
     """GM traffic of all cores: a point for each microsecond of the device's clock, and a last one of 0."""
     moved = {name: _moved_bytes(transfers, result.device.clock_mhz) for name, transfers in _transfers(result).items()}
     points = max((index + 2 for counts in moved.values() for index in counts), default=0)
-    moved |= {"GM_TO_TOTAL": moved["GM_TO_UB"], "TOTAL_TO_GM": moved["UB_TO_GM"]}
+    moved |= {
+        "GM_TO_TOTAL": moved["GM_TO_UB"] + moved["GM_TO_L1"],
+        "TOTAL_TO_GM": moved["UB_TO_GM"] + moved["L1_TO_GM"] + moved["L0C_TO_GM"],
+    }
     for index in range(points):
         ps = picoseconds(index * result.device.clock_mhz, mhz)
         for name in THROUGHPUT:
@@ -520,13 +531,19 @@ def _throughput(result: RunResult, mhz: int) -> Iterator[str]:
 def _transfers(result: RunResult) -> dict[str, list[tuple[int, int, int]]]:
     """Bytes, start and end of occupancy of every transfer, by direction."""
     t, rows = result.timeline, analysis.Rows(result.program, result.timeline)
-    found: dict[str, list[tuple[int, int, int]]] = {"GM_TO_UB": [], "UB_TO_GM": []}
+    found: dict[str, list[tuple[int, int, int]]] = {
+        name: [] for name in ("GM_TO_UB", "GM_TO_L1", "UB_TO_GM", "L1_TO_GM", "L0C_TO_GM")
+    }
     for number in np.flatnonzero(t["kind"] == Kind.TRANSFER).tolist():
         row = rows.row(number)
         assert row.src0 is not None
-        is_load = rows.tensors(number)[row.src0.tensor].buffer is Buffer.GM
+        assert row.dst is not None
+        source, target = (rows.tensors(number)[o.tensor].buffer for o in (row.src0, row.dst))
         span = _bytes(row), int(t["start"][number]), int(t["occupied"][number])
-        found["GM_TO_UB" if is_load else "UB_TO_GM"].append(span)
+        if source is Buffer.GM:  # what goes straight to L0 is told with L1: there is no name of its own
+            found["GM_TO_UB" if target is Buffer.UB else "GM_TO_L1"].append(span)
+        else:
+            found[f"{source.name}_TO_GM"].append(span)
     return found
 
 
@@ -554,14 +571,16 @@ def _utilisation(result: RunResult, mhz: int) -> Iterator[str]:
                 yield _counter("Utilisation", LANES[pipe].tid, {"busy(%)": now}, ps)
 
 
-def _ub_bytes(result: RunResult, mhz: int) -> Iterator[str]:
-    """Bytes of UB in use on each core, a point for each change."""
+def _memory_bytes(result: RunResult, mhz: int) -> Iterator[str]:
+    """Bytes of each memory in use on each core, a point for each change."""
     lives = analysis.Lives(result.program, result.timeline)
     for core in np.unique(result.timeline["core"]).tolist():
-        at, used = analysis.occupancy(lives.of(core))
-        pid = f"{core_name(result, core)} UB"
-        before = 0
-        for cycle, count in zip(at.tolist(), used.tolist(), strict=True):
-            if count != before:
-                yield _counter(pid, "UB bytes", {"used": count}, picoseconds(cycle, mhz))
-            before = count
+        own = lives.of(core)
+        for memory in _memories(result, core):
+            at, used = analysis.occupancy(tuple(life for life in own if life.buffer is memory))
+            pid = f"{core_name(result, core)} {memory.name}"
+            before = 0
+            for cycle, count in zip(at.tolist(), used.tolist(), strict=True):
+                if count != before:
+                    yield _counter(pid, f"{memory.name} bytes", {"used": count}, picoseconds(cycle, mhz))
+                before = count
