@@ -20,6 +20,7 @@ _STRIDES = ("repeat", "dst_blk_stride", "src0_blk_stride", "src1_blk_stride", "d
 _NOTED = ("order", "sel_mode", "with_index", "base_bytes", "pattern")
 """Parameters of an instruction's own that a log's note shows."""
 _COPY_NOTE = {"block_count": "nburst", "block_len": "len_blk"}
+_CUBE_PIPES = (Pipe.M, Pipe.MTE1, Pipe.FIX)
 _BIT_MOVES = ("Copy", "Brcb", "Gather", "Gatherb", "GatherMask", "Transpose")
 _TRANSPOSE = "TransDataTo5HD"
 """Its operands are in VA registers, so logs show no tensors; its running number is left out."""
@@ -72,6 +73,12 @@ def note(row: Row, tensors: tuple[TensorRef, ...]) -> str:
         return ";".join(f"{_COPY_NOTE.get(n, n)}={v}" for n, v in named)
     if row.op.api == _TRANSPOSE:
         return _transpose_note(row, tensors)
+    if row.op.name in ("cross_core_set_flag", "cross_core_wait_flag"):
+        return f"mode={row.param('mode')};id={row.param('flag_id')}"
+    if row.pipe in _CUBE_PIPES or "nd_num" in row.op.params:
+        named = [f"{n}={v}" for n, v in zip(row.op.params, row.params, strict=True)]
+        third = [] if row.src2 is None else [f"src2={tensors[row.src2.tensor].name}+{row.src2.offset_bytes}"]
+        return ";".join((*named, *third))
     if row.op.mnemonic == "vcadd":
         return "mode=1" if row.dst is None else "mode=0"
     return ";".join(f"{name}={_noted(name, row.param(name))}" for name in _NOTED if name in row.op.params)
@@ -102,6 +109,8 @@ def log_row(row: Row, index: int, number: int, tensors: tuple[TensorRef, ...]) -
     out["dtype"] = dtype_text(row)
     out["note"] = note(row, tensors)
     for role, operand in row.operands if row.op.api != _TRANSPOSE else ():
+        if role == "src2":  # it has no column: the note tells
+            continue
         out[f"{role}_tensor"], out[f"{role}_off_bytes"] = _place(operand, tensors)
     if row.op.uses_mask or row.op.name in ("set_vector_mask", "brcb", "gather_mask"):
         out["mask_mode"] = row.mask_mode.log_name
