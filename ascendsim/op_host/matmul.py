@@ -10,8 +10,8 @@ from ascendsim.op_host.fag_platform import FagPlatform
 from ascendsim.op_host.matmul_base import Product, base_block
 from ascendsim.terms import CUBE_SIDE, Buffer, align_up, ceil_div
 
-QUEUES = {"a1": 2, "b1": 2, "a2": 2, "b2": 2, "co1": 2}
-"""Queues of the operator, with their usual numbers of buffers."""
+QUEUES = {"a1": 2, "b1": 2, "a2": 2, "b2": 2, "co1": 1}
+"""Queues of the operator, with the numbers of buffers that the matmul library's search takes (op_host.matmul_base)."""
 BIAS_QUEUES = {"c1": 2, "c2": 1}
 """Those that a bias needs besides."""
 MOST_PITCH = 65535
