@@ -8,14 +8,23 @@ are issued before the current one is multiplied, as far as the queues have buffe
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT8, DType
+from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT8
 from ascendsim.isa.fixpipe import FixpipeParamsV220
 from ascendsim.isa.load import LoadData2DParams, LoadData2dTransposeParams
 from ascendsim.isa.mmad import MmadParams
 from ascendsim.isa.move import DataCopyParams
 from ascendsim.isa.nd2nz import Nd2NzParams
 from ascendsim.memory import GlobalTensor, LocalTensor
-from ascendsim.op_host.matmul import MOST_PITCH, Block, MatmulTiling, Panel, Step, blocks_of_core, square_side, steps_of_core
+from ascendsim.op_host.matmul import (
+    MOST_PITCH,
+    Block,
+    MatmulTiling,
+    Panel,
+    Step,
+    blocks_of_core,
+    square_side,
+    steps_of_core,
+)
 from ascendsim.record import AiCore, tile
 from ascendsim.terms import (
     CUBE_SIDE,
@@ -204,7 +213,7 @@ def _work(step: Step, panel: Panel, t: MatmulTiling) -> Work:
     return Work(block.m, block.n, step.k, panel.k, step.k_at - panel.k_at, step.is_first, step.is_last, with_bias)
 
 
-# ---- GM -> L1 ---------------------------------------------------------------------------------------------------------
+# ---- GM -> L1 --------------------------------------------------------------------------------------------------------
 
 
 @tile
@@ -218,8 +227,8 @@ def _load(
     t: MatmulTiling,
 ) -> None:
     with asc.trace("load"):
-        # All buffers before the first copy: were one waited for behind a copy only, MTE1 could run ahead and set the flag
-        # of that wait again.
+        # All buffers before the first copy: were one waited for behind a copy only, MTE1 could run ahead and set the
+        # flag of that wait again.
         a1 = queues.a1.alloc_tensor(t.ab) if a else None
         b1 = queues.b1.alloc_tensor(t.ab) if b else None
         c1 = queues.c1.alloc_tensor(t.acc) if queues.c1 and bias else None
@@ -279,7 +288,7 @@ def _to_turn(asc: AiCore, dst: LocalTensor, src: GlobalTensor, rows: int, column
         asc.data_copy(dst[row // CUBE_SIDE * band], src[row * pitch], params)
 
 
-# ---- L1 -> L0 -> L0C --------------------------------------------------------------------------------------------------
+# ---- L1 -> L0 -> L0C -------------------------------------------------------------------------------------------------
 
 
 def _start_block(
@@ -336,9 +345,7 @@ def _multiply(
         _mmad(asc, c1, a2, b2, None, queues, work, at, t)
 
 
-def _to_l0(
-    asc: AiCore, a1: LocalTensor, b1: LocalTensor, queues: Queues, work: Work, at: int, t: MatmulTiling
-) -> None:
+def _to_l0(asc: AiCore, a1: LocalTensor, b1: LocalTensor, queues: Queues, work: Work, at: int, t: MatmulTiling) -> None:
     """Bring the base_k step that begins at `at` of this load of B to L0A and L0B."""
     k = min(t.base_k, work.k - at)
     with asc.trace("to L0"):
@@ -385,7 +392,7 @@ def _mmad_params(work: Work, k: int, starts: bool, ends: bool, t: MatmulTiling) 
 
 
 def _mmad_m(m: int, t: MatmulTiling) -> int:
-    """Rows of a block with those zeros that ND2NZ fills a transposed A up with: one row alone would be read as it lies."""
+    """Rows of a block, a transposed A's with the zeros that ND2NZ adds: Mmad reads a single row as it lies."""
     return align_up(m, t.ab.per_datablock) if t.a_transposed else m
 
 
@@ -425,13 +432,13 @@ def _turn_to_l0a(asc: AiCore, a2: LocalTensor, a1: LocalTensor, work: Work, at: 
             asc.load_data(a2[to * fractal], a1[i * down * fractal], params)
     elif t.ab is FLOAT:  # L0A is filled up to 16 along k, two fractals to a square
         for i in range(squares_m):
-            params = LoadData2dTransposeParams(at // side * squares_m + i, squares_k, squares_m, 1, 0)
-            asc.load_data_with_transpose(a2[2 * i * squares_k * fractal], a1, params)
+            turned = LoadData2dTransposeParams(at // side * squares_m + i, squares_k, squares_m, 1, 0)
+            asc.load_data_with_transpose(a2[2 * i * squares_k * fractal], a1, turned)
     else:
         down = ceil_div(work.a_k, side)
         for i in range(squares_m):
-            params = LoadData2dTransposeParams(at // side + i * down, squares_k, 1, 0, squares_k - 1)
-            asc.load_data_with_transpose(a2[2 * i * squares_k * fractal], a1, params)
+            turned = LoadData2dTransposeParams(at // side + i * down, squares_k, 1, 0, squares_k - 1)
+            asc.load_data_with_transpose(a2[2 * i * squares_k * fractal], a1, turned)
 
 
 def _to_l0b(asc: AiCore, b2: LocalTensor, b1: LocalTensor, work: Work, at: int, k: int, t: MatmulTiling) -> None:
@@ -464,7 +471,7 @@ def _copy_fractals(asc: AiCore, dst: LocalTensor, src: LocalTensor, count: int) 
         asc.load_data(dst[first * fractal], src[first * fractal], params)
 
 
-# ---- L0C -> GM --------------------------------------------------------------------------------------------------------
+# ---- L0C -> GM -------------------------------------------------------------------------------------------------------
 
 
 @tile
