@@ -49,6 +49,11 @@ def tiling_scenario(
     operator, tiling = find_operator(operator_name), raw.get("tiling", {})
     data_type = dtype(name)
     changed = {**(tiling if isinstance(tiling, dict) else {}), **_of_table("tiling", changes)}
+    if operator.shapes is None:
+        raise InputError(
+            f"{file}: a tiling of {operator_name} alone cannot be judged: its tensors have several shapes and types; "
+            "check a scenario that names it"
+        )
     shapes = operator.shapes(_axes(axes, file), data_type, changed)
     scenario: dict[str, Any] = {
         "schema": raw.get("schema"),

@@ -1,5 +1,6 @@
 """Host side of the matmul operator: base blocks, buffers in L1 and L0, and which core makes which block of C."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -10,12 +11,14 @@ from ascendsim.op_host.fag_platform import FagPlatform
 from ascendsim.op_host.matmul_base import Product, base_block
 from ascendsim.terms import CUBE_SIDE, Buffer, align_up, ceil_div
 
-QUEUES = {"a1": 2, "b1": 2, "a2": 2, "b2": 2, "co1": 2}
-"""Queues of the operator, with their usual numbers of buffers."""
+QUEUES = {"a1": 2, "b1": 2, "a2": 2, "b2": 2, "co1": 1}
+"""Queues of the operator, with the numbers of buffers that the matmul library's search takes (op_host.matmul_base)."""
 BIAS_QUEUES = {"c1": 2, "c2": 1}
 """Those that a bias needs besides."""
 MOST_PITCH = 65535
 """Longest row of A and B in GM [elements]: DataCopy's source stride has 16 bits (asc-devkit docs, ND2NZ page)."""
+BIAS_BYTES = 128
+"""Boundary of biases in the bias table that the vendor's checker wants (asc-tools, api_check of Mmad)."""
 _OUTPUTS = {FLOAT: (FLOAT, HALF, BFLOAT16), INT32: (INT32,)}
 """What Fixpipe makes of results without a scale (asc-devkit docs, quantisation page)."""
 
@@ -120,11 +123,11 @@ class MatmulTiling:
         return ceil_div(self.k, self.single_core_k)
 
 
-# ---- sizes ------------------------------------------------------------------------------------------------------------
+# ---- sizes -----------------------------------------------------------------------------------------------------------
 
 
 def square_side(ab: DType) -> int:
-    """Return rows and columns of what is transposed at once on the way to L0 (asc-devkit, LoadDataWithTranspose page)."""
+    """Return rows and columns of the square transposed at once on the way to L0 (LoadDataWithTranspose page)."""
     return max(CUBE_SIDE, ab.per_datablock)
 
 
@@ -144,7 +147,13 @@ class _Units:
         return cls(m, n, square)
 
 
+<<<<<<< HEAD
 def matmul_tiling(device: Device, tensors: MatmulTensors, choice: MatmulChoice, nums: dict[str, int]) -> MatmulTiling:
+=======
+def matmul_tiling(
+    device: Device, tensors: MatmulTensors, choice: MatmulChoice, nums: Mapping[str, int]
+) -> MatmulTiling:
+>>>>>>> v-matmul
     """Return the operator's tiling.
 
     Args:
@@ -186,10 +195,10 @@ def matmul_tiling(device: Device, tensors: MatmulTensors, choice: MatmulChoice, 
         acc=tensors.acc,
         a1_bytes=base_m * load_ka * ab,
         b1_bytes=load_kb * base_n * ab,
-        c1_bytes=align_up(base_n * acc, _BIAS_BYTES),
+        c1_bytes=align_up(base_n * acc, BIAS_BYTES),
         a2_bytes=base_m * base_k * ab,
         b2_bytes=base_k * base_n * ab,
-        c2_bytes=align_up(base_n * acc, _BIAS_BYTES),
+        c2_bytes=align_up(base_n * acc, BIAS_BYTES),
         co1_bytes=base_m * base_n * acc,
         a1_num=nums["a1"],
         b1_num=nums["b1"],
@@ -203,12 +212,8 @@ def matmul_tiling(device: Device, tensors: MatmulTensors, choice: MatmulChoice, 
     return tiling
 
 
-_BIAS_BYTES = 128
-"""Boundary of biases in the bias table that the vendor's checker wants (asc-tools, api_check of Mmad)."""
-
-
 def _base(
-    device: Device, tensors: MatmulTensors, choice: MatmulChoice, nums: dict[str, int], units: _Units
+    device: Device, tensors: MatmulTensors, choice: MatmulChoice, nums: Mapping[str, int], units: _Units
 ) -> tuple[int, int, int]:
     """Return the base block: what was chosen, and for the rest what the library's search finds for these buffers."""
     if choice.base_m and choice.base_n and choice.base_k:
@@ -263,7 +268,7 @@ def _steps(
     device: Device,
     tensors: MatmulTensors,
     choice: MatmulChoice,
-    nums: dict[str, int],
+    nums: Mapping[str, int],
     base: tuple[int, int, int],
     single_k: int,
 ) -> int:
@@ -275,7 +280,7 @@ def _steps(
     width = tensors.ab.bytes
     aligned = device.memory.gm_alignment_bytes
     wanted = ceil_div(int(aligned.value) if aligned else 1, base_k * width)
-    room = device.memory.l1_bytes.value - nums.get("c1", 0) * align_up(base_n * tensors.acc.bytes, _BIAS_BYTES)
+    room = device.memory.l1_bytes.value - nums.get("c1", 0) * align_up(base_n * tensors.acc.bytes, BIAS_BYTES)
     if choice.a_full_load:
         room -= nums["a1"] * base_m * align_up(single_k, base_k) * width
         step_bytes = nums["b1"] * base_n * base_k * width
@@ -284,7 +289,7 @@ def _steps(
     return max(1, min(most, wanted, room // step_bytes))
 
 
-# ---- checks -----------------------------------------------------------------------------------------------------------
+# ---- checks ----------------------------------------------------------------------------------------------------------
 
 
 def _check_device(device: Device, tensors: MatmulTensors, choice: MatmulChoice) -> None:
@@ -338,13 +343,6 @@ def _check_chosen(choice: MatmulChoice, units: _Units) -> None:
                 f"tiling.{name} = {length}: must be a multiple of {unit}, what these types and transpositions load "
                 f"at once; the nearest are {max(unit, length // unit * unit)} and {align_up(length, unit)}"
             )
-    for axis in ("m", "n"):
-        single, block = (choice.single_core_m, choice.base_m) if axis == "m" else (choice.single_core_n, choice.base_n)
-        if single is not None and block is not None and single % block:
-            raise InputError(
-                f"tiling.single_core_{axis} = {single}: must be a multiple of base_{axis} {block}, such as "
-                f"{align_up(single, block)}"
-            )
 
 
 def _check_capacity(device: Device, tensors: MatmulTensors, t: MatmulTiling, units: _Units) -> None:
@@ -384,7 +382,7 @@ def _check_l1(device: Device, t: MatmulTiling) -> None:
         )
 
 
-# ---- who does what ----------------------------------------------------------------------------------------------------
+# ---- who does what ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,7 +456,11 @@ def _blocks(t: MatmulTiling, area_m: int, area_n: int, k_at: int) -> list[Block]
 
 
 def steps_of_core(t: MatmulTiling, blocks: tuple[Block, ...]) -> tuple[tuple[Step, ...], tuple[Panel, ...]]:
+<<<<<<< HEAD
     """Return what a core does one after another, and its loads of A: one a step, or one for neighbours on a row of C."""
+=======
+    """Return what a core does one after another, and its loads of A: one a step, or one for blocks side by side."""
+>>>>>>> v-matmul
     work = [(number, block, at) for number, block in enumerate(blocks) for at in range(0, block.k, t.load_kb)]
     needed = [_panel(t, block, at) for _, block, at in work]
     starts = [panel != before for panel, before in zip(needed, (None, *needed), strict=False)]

@@ -8,7 +8,7 @@ are issued before the current one is multiplied, as far as the queues have buffe
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT8, DType
+from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT8
 from ascendsim.isa.fixpipe import FixpipeParamsV220
 from ascendsim.isa.load import LoadData2DParams, LoadData2dTransposeParams
 from ascendsim.isa.mmad import MmadParams
@@ -150,11 +150,14 @@ def _matmul(asc: AiCore, gm: Operands, t: MatmulTiling) -> None:
         for panel, ahead, start in zip_longest(*wanted):
             _load(asc, *_sources(gm, panel, ahead, start, t), queues, Load.of(panel, ahead, start), t)
         loaded = [done + len(more) for done, more in zip(loaded, wanted, strict=True)]
+        work = _work(step, panels[step.panel], t)
         if step.starts_panel:
-            a1 = queues.a1.deque(gm.a.dtype)
+            a1 = queues.a1.deque(t.ab)
+        b1 = queues.b1.deque(t.ab)
         if step.is_first:
-            c1 = queues.co1.alloc_tensor(t.acc)
-        _multiply(asc, c1, a1, queues, _work(step, panels[step.panel], t), t)
+            c1 = _start_block(asc, a1, b1, queues, work, t)
+        _multiply(asc, c1, a1, b1, queues, work, t)
+        queues.b1.free_tensor(b1)
         if step.ends_panel:
             queues.a1.free_tensor(a1)
         if step.is_last:
@@ -210,7 +213,7 @@ def _work(step: Step, panel: Panel, t: MatmulTiling) -> Work:
     return Work(block.m, block.n, step.k, panel.k, step.k_at - panel.k_at, step.is_first, step.is_last, with_bias)
 
 
-# ---- GM -> L1 ---------------------------------------------------------------------------------------------------------
+# ---- GM -> L1 --------------------------------------------------------------------------------------------------------
 
 
 @tile
@@ -224,8 +227,8 @@ def _load(
     t: MatmulTiling,
 ) -> None:
     with asc.trace("load"):
-        # All buffers before the first copy: were one waited for behind a copy only, MTE1 could run ahead and set the flag
-        # of that wait again.
+        # All buffers before the first copy: were one waited for behind a copy only, MTE1 could run ahead and set the
+        # flag of that wait again.
         a1 = queues.a1.alloc_tensor(t.ab) if a else None
         b1 = queues.b1.alloc_tensor(t.ab) if b else None
         c1 = queues.c1.alloc_tensor(t.acc) if queues.c1 and bias else None
@@ -285,32 +288,94 @@ def _to_turn(asc: AiCore, dst: LocalTensor, src: GlobalTensor, rows: int, column
         asc.data_copy(dst[row // CUBE_SIDE * band], src[row * pitch], params)
 
 
-# ---- L1 -> L0 -> L0C --------------------------------------------------------------------------------------------------
+# ---- L1 -> L0 -> L0C -------------------------------------------------------------------------------------------------
+
+
+def _start_block(
+    asc: AiCore, a1: LocalTensor, b1: LocalTensor, queues: Queues, work: Work, t: MatmulTiling
+) -> LocalTensor:
+    """Make the first base_k step of a block and return where its results are.
+
+    M takes the operands before it waits for a free buffer of results: otherwise MTE1 could bring the next operands
+    meanwhile, and set the flag of that wait again.
+    """
+    _first_to_l0(asc, a1, b1, queues, work, t)
+    a2, b2 = queues.a2.deque(t.ab), queues.b2.deque(t.ab)
+    bias = queues.c2.deque(t.acc) if queues.c2 and work.with_bias else None
+    c1 = queues.co1.alloc_tensor(t.acc)
+    _first_mmad(asc, c1, a2, b2, bias, queues, work, t)
+    return c1
 
 
 @tile
-def _multiply(asc: AiCore, c1: LocalTensor, a1: LocalTensor, queues: Queues, work: Work, t: MatmulTiling) -> None:
+def _first_to_l0(asc: AiCore, a1: LocalTensor, b1: LocalTensor, queues: Queues, work: Work, t: MatmulTiling) -> None:
+    if queues.c1 and queues.c2 and work.with_bias:
+        c1, c2 = queues.c1.deque(t.acc), queues.c2.alloc_tensor(t.acc)
+        length = align_up(_mmad_n(work.n, t) * t.acc.bytes, BIAS_TABLE_BYTES)
+        asc.data_copy(c2, c1, DataCopyParams(1, length // DATABLOCK_BYTES, 0, 0))
+        queues.c2.enque(c2)
+        queues.c1.free_tensor(c1)
+    _to_l0(asc, a1, b1, queues, work, 0, t)
+
+
+@tile
+def _first_mmad(
+    asc: AiCore,
+    c1: LocalTensor,
+    a2: LocalTensor,
+    b2: LocalTensor,
+    bias: LocalTensor | None,
+    queues: Queues,
+    work: Work,
+    t: MatmulTiling,
+) -> None:
+    _mmad(asc, c1, a2, b2, bias, queues, work, 0, t)
+    if queues.c2 and bias:
+        queues.c2.free_tensor(bias)
+
+
+@tile
+def _multiply(
+    asc: AiCore, c1: LocalTensor, a1: LocalTensor, b1: LocalTensor, queues: Queues, work: Work, t: MatmulTiling
+) -> None:
+    """Add what is in L1 to a block, but for its first base_k step."""
+    for at in range(t.base_k if work.is_first else 0, work.k, t.base_k):
+        _to_l0(asc, a1, b1, queues, work, at, t)
+        a2, b2 = queues.a2.deque(t.ab), queues.b2.deque(t.ab)
+        _mmad(asc, c1, a2, b2, None, queues, work, at, t)
+
+
+def _to_l0(asc: AiCore, a1: LocalTensor, b1: LocalTensor, queues: Queues, work: Work, at: int, t: MatmulTiling) -> None:
+    """Bring the base_k step that begins at `at` of this load of B to L0A and L0B."""
+    k = min(t.base_k, work.k - at)
+    with asc.trace("to L0"):
+        a2, b2 = queues.a2.alloc_tensor(t.ab), queues.b2.alloc_tensor(t.ab)
+        _to_l0a(asc, a2, a1, work, work.a_at + at, k, t)
+        queues.a2.enque(a2)
+        _to_l0b(asc, b2, b1, work, at, k, t)
+        queues.b2.enque(b2)
+
+
+def _mmad(
+    asc: AiCore,
+    c1: LocalTensor,
+    a2: LocalTensor,
+    b2: LocalTensor,
+    bias: LocalTensor | None,
+    queues: Queues,
+    work: Work,
+    at: int,
+    t: MatmulTiling,
+) -> None:
+    """Add the base_k step that begins at `at` to the block."""
+    k = min(t.base_k, work.k - at)
+    starts, ends = work.is_first and at == 0, work.is_last and at + k == work.k
     with asc.trace("multiply"):
-        b1 = queues.b1.deque(t.ab)
-        bias = _bias_to_table(asc, queues, work.n, t) if work.with_bias else None
-        for at in range(0, work.k, t.base_k):
-            k = min(t.base_k, work.k - at)
-            a2 = queues.a2.alloc_tensor(t.ab)
-            _to_l0a(asc, a2, a1, work, work.a_at + at, k, t)
-            queues.a2.enque(a2)
-            b2 = queues.b2.alloc_tensor(t.ab)
-            _to_l0b(asc, b2, b1, work, at, k, t)
-            queues.b2.enque(b2)
-            a2, b2 = queues.a2.deque(t.ab), queues.b2.deque(t.ab)
-            starts, ends = work.is_first and at == 0, work.is_last and at + k == work.k
-            asc.mmad(c1, a2, b2, _mmad_params(work, k, starts, ends, t), bias if starts else None)
-            if ceil_div(work.m, CUBE_SIDE) * ceil_div(work.n, CUBE_SIDE) < BARRIER_FRACTALS:
-                asc.pipe_barrier(Pipe.M)
-            queues.a2.free_tensor(a2)
-            queues.b2.free_tensor(b2)
-        queues.b1.free_tensor(b1)
-        if queues.c2 and bias:
-            queues.c2.free_tensor(bias)
+        asc.mmad(c1, a2, b2, _mmad_params(work, k, starts, ends, t), bias)
+        if ceil_div(work.m, CUBE_SIDE) * ceil_div(work.n, CUBE_SIDE) < BARRIER_FRACTALS:
+            asc.pipe_barrier(Pipe.M)
+        queues.a2.free_tensor(a2)
+        queues.b2.free_tensor(b2)
 
 
 def _mmad_params(work: Work, k: int, starts: bool, ends: bool, t: MatmulTiling) -> MmadParams:
@@ -327,24 +392,13 @@ def _mmad_params(work: Work, k: int, starts: bool, ends: bool, t: MatmulTiling) 
 
 
 def _mmad_m(m: int, t: MatmulTiling) -> int:
-    """Rows of a block with those zeros that ND2NZ fills a transposed A up with: one row alone would be read as it lies."""
+    """Rows of a block, a transposed A's with the zeros that ND2NZ adds: Mmad reads a single row as it lies."""
     return align_up(m, t.ab.per_datablock) if t.a_transposed else m
 
 
 def _mmad_n(n: int, t: MatmulTiling) -> int:
     """Columns of a block; 8-bit squares bring 32, and ND2NZ has filled them up with zeros."""
     return align_up(n, t.ab.per_datablock) if t.ab is INT8 and not t.b_transposed else n
-
-
-def _bias_to_table(asc: AiCore, queues: Queues, n: int, t: MatmulTiling) -> LocalTensor:
-    assert queues.c1 is not None
-    assert queues.c2 is not None
-    c1, c2 = queues.c1.deque(t.acc), queues.c2.alloc_tensor(t.acc)
-    length = align_up(_mmad_n(n, t) * t.acc.bytes, BIAS_TABLE_BYTES)
-    asc.data_copy(c2, c1, DataCopyParams(1, length // DATABLOCK_BYTES, 0, 0))
-    queues.c2.enque(c2)
-    queues.c1.free_tensor(c1)
-    return queues.c2.deque(t.acc)
 
 
 def _to_l0a(asc: AiCore, a2: LocalTensor, a1: LocalTensor, work: Work, at: int, k: int, t: MatmulTiling) -> None:
@@ -378,13 +432,13 @@ def _turn_to_l0a(asc: AiCore, a2: LocalTensor, a1: LocalTensor, work: Work, at: 
             asc.load_data(a2[to * fractal], a1[i * down * fractal], params)
     elif t.ab is FLOAT:  # L0A is filled up to 16 along k, two fractals to a square
         for i in range(squares_m):
-            params = LoadData2dTransposeParams(at // side * squares_m + i, squares_k, squares_m, 1, 0)
-            asc.load_data_with_transpose(a2[2 * i * squares_k * fractal], a1, params)
+            turned = LoadData2dTransposeParams(at // side * squares_m + i, squares_k, squares_m, 1, 0)
+            asc.load_data_with_transpose(a2[2 * i * squares_k * fractal], a1, turned)
     else:
         down = ceil_div(work.a_k, side)
         for i in range(squares_m):
-            params = LoadData2dTransposeParams(at // side + i * down, squares_k, 1, 0, squares_k - 1)
-            asc.load_data_with_transpose(a2[2 * i * squares_k * fractal], a1, params)
+            turned = LoadData2dTransposeParams(at // side + i * down, squares_k, 1, 0, squares_k - 1)
+            asc.load_data_with_transpose(a2[2 * i * squares_k * fractal], a1, turned)
 
 
 def _to_l0b(asc: AiCore, b2: LocalTensor, b1: LocalTensor, work: Work, at: int, k: int, t: MatmulTiling) -> None:
@@ -417,7 +471,7 @@ def _copy_fractals(asc: AiCore, dst: LocalTensor, src: LocalTensor, count: int) 
         asc.load_data(dst[first * fractal], src[first * fractal], params)
 
 
-# ---- L0C -> GM --------------------------------------------------------------------------------------------------------
+# ---- L0C -> GM -------------------------------------------------------------------------------------------------------
 
 
 @tile
