@@ -18,6 +18,7 @@ from ascendsim.checks import (
     banks,
     barriers,
     cross_flags,
+    cube_advice,
     flags,
     hazards,
     lifetimes,
@@ -81,7 +82,7 @@ MODULES: tuple[ModuleType, ...] = (
         transpose,
     ),
     *(transpose_square, tpipe, record, context, static, hazards, flags, cross_flags, lifetimes, machine),
-    *(advice, banks, traffic, merging, barriers, suppress, unit_flag),
+    *(advice, banks, traffic, merging, barriers, suppress, unit_flag, cube_advice),
     *(softmax_grad_checks, softmax_grad_surprises, layout, traps, fag_rules),
 )
 """Every module that declares a rule, whether in a name of its own or in a dict."""
