@@ -4,11 +4,11 @@ from conftest import ROOT
 
 from ascendsim.device import load_device
 from ascendsim.dtypes import UINT8, dtype
-from ascendsim.machine import _loaded, _prepare
 from ascendsim.isa.fixpipe import FixpipeParamsV220
 from ascendsim.isa.load import LoadData2DParams
 from ascendsim.isa.mmad import MmadParams
 from ascendsim.isa.nd2nz import Nd2NzParams
+from ascendsim.machine import _loaded, _prepare
 from ascendsim.memory import LocalTensor, place_in_gm
 from ascendsim.op_host.softmax import get_soft_max_grad_max_tmp_size, soft_max_grad_tiling_func
 from ascendsim.op_kernel.softmax_grad import SoftMaxShapeInfo, softmax_grad, softmax_grad_front
