@@ -63,21 +63,8 @@ LAYERS = {
     "cost": {"device", "engine", "errors", "isa", "program", "terms"},
     "analysis": {"engine", "isa", "memory", "program", "terms"},
     "checks": {
-        *(
-            "analysis",
-            "checks",
-            "context",
-            "cost",
-            "cross",
-            "device",
-            "engine",
-            "errors",
-            "isa",
-            "looker",
-            "memory",
-            "program",
-        ),
-        "terms",
+        *("analysis", "checks", "context", "cost", "cross", "device", "engine", "errors", "isa", "layout", "looker"),
+        *("memory", "program", "terms"),
     },
     "catalogue": {
         *("checks", "context", "errors", "isa", "machine", "op_host", "op_kernel", "plan", "record", "tmpsize"),

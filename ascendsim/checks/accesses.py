@@ -84,7 +84,9 @@ class Accesses:
         self.steps: list[tuple[Step, ...]] = [self._steps(n, t) for n, t in enumerate(program.templates)]
         self.mark = len(self.all)
         """An access of no bytes: where it lies in a log says what is behind it."""
-        self.all.append(Access(self.mark, -1, -1, "", "", Pipe.S, FAR, -FAR, writes=False))
+        self.crossed = self.mark + 1
+        """Another: behind it a pipe has waited for another core."""
+        self.all += [Access(n, -1, -1, "", "", Pipe.S, FAR, -FAR, writes=False) for n in (self.mark, self.crossed)]
         self._meets: dict[tuple[int, int], bool] = {}
         self._bytes: dict[int, Bytes] = {}
         self._shapes: dict[Hashable, RowLanes] = {}

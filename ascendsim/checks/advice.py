@@ -5,13 +5,13 @@ concerns the inside of a library call, or where it would gain next to nothing. T
 their source. One finding for each rule, kernel line and pair of operands, with what it sums up to.
 
 W-BANK-SUBBANK has no rule: on arch 3510 it concerns gather and scatter, whose offsets are data that a program does not
-know; W-CUBE-UTIL waits for the matrix path.
+know.
 """
 
 from collections.abc import Iterator
 
 from ascendsim.analysis import causes, peak_ub_bytes
-from ascendsim.checks import banks, barriers, merging, static, traffic
+from ascendsim.checks import banks, barriers, cube_advice, merging, static, traffic
 from ascendsim.device import Device
 from ascendsim.engine.base import Timeline, Wait
 from ascendsim.errors import Finding, Rule
@@ -27,7 +27,15 @@ NODB = Rule(
     condition="MTE2 or MTE3 is the busiest pipe, and waiting for the only buffer of a queue on its side takes "
     "over 5 % of the time.",
 )
-RULES: tuple[Rule, ...] = (static.GM_UNALIGNED, *banks.RULES, *traffic.RULES, *merging.RULES, *barriers.RULES, NODB)
+RULES: tuple[Rule, ...] = (
+    static.GM_UNALIGNED,
+    *banks.RULES,
+    *traffic.RULES,
+    *merging.RULES,
+    *barriers.RULES,
+    *cube_advice.RULES,
+    NODB,
+)
 """Every rule of this package's advice."""
 
 WAIT_SHARE = 0.05
@@ -44,6 +52,7 @@ def advise(program: Program, device: Device) -> Iterator[Finding]:
     yield from traffic_found
     yield from merging.vector_advice(program, device)
     yield from barriers.barrier_advice(program, device)
+    yield from cube_advice.cube_advice(program)
 
 
 def advise_timeline(program: Program, timeline: Timeline, device: Device) -> Iterator[Finding]:

@@ -291,8 +291,10 @@ class _Walk:
             if self.watched:
                 self._watch(p, row)
             self._touch(p, row)
-        elif step.act in (Act.CROSS_SET, Act.CROSS_WAIT):
-            pass  # of other cores; `between` says what they order
+        elif step.act is Act.CROSS_SET:
+            pass  # `between` says what it orders
+        elif step.act is Act.CROSS_WAIT:
+            self._log_mark(p, self.accesses.crossed)
         elif step.act is Act.SET:
             self._set(p, row)
             self._wake()
@@ -309,7 +311,10 @@ class _Walk:
 
     def _mark(self, p: int) -> None:
         self.is_marked = True
-        self._logs[p].append(self.accesses.mark)
+        self._log_mark(p, self.accesses.mark)
+
+    def _log_mark(self, p: int, mark: int) -> None:
+        self._logs[p].append(mark)
         if p == 0:
             self._clocks[0][0] = len(self._logs[0])
 

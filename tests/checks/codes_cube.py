@@ -356,7 +356,7 @@ def sums(*mmads, barrier=False):
                 asc.pipe_barrier(Pipe.M)
             asc.mmad(C, A2, B2, params)
         last = mmads[-1]
-        fetched(asc, y, FixpipeParamsV220(last.n, last.m, last.m, 128))
+        fetched(asc, y, FixpipeParamsV220(last.n, last.m, 16 * -(-last.m // 16), 128))
 
     return kernel
 
@@ -767,4 +767,16 @@ kernels(
         "wait for every set, on every core that it is for: the rest is still there for the next kernel",
     ),
     **MIX,
+)
+
+# ---- advice -------------------------------------------------------------------------------------------------------
+
+cube(
+    "W-CUBE-UTIL",
+    sums(MmadParams(17, 64, 64)),
+    sums(MmadParams(48, 64, 64)),
+    (
+        "Mmad uses 53 % of the Cube unit: m 17, n 64, k 64 are filled up to fractals of 16 x 16 x 16",
+        "choose tiles whose m and n are multiples of 16 and whose k is one of 16",
+    ),
 )

@@ -6,13 +6,16 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1])] if __name__ == "__main__" else []
 
-from kernels_to_mutate import LIBRARY, SCENARIOS, recorded  # noqa: E402 - when called by itself
+from kernels_to_mutate import CUBE, LIBRARY, SCENARIOS, recorded  # noqa: E402 - when called by itself
 from mutants import changes_values_only, found, is_caught, is_equivalent, mutants_of  # noqa: E402
 
-NAMES = (*SCENARIOS, *LIBRARY)
+NAMES = (*SCENARIOS, *LIBRARY, *CUBE)
 VERDICTS = ("caught", "missed", "equivalent", "values only")
 KINDS = {"set_flag deleted", "wait_flag deleted", "pipe_barrier deleted", "event id swapped", "repeat above 255",
-         "buffer 32 B shorter", "UB operand 4 B further", "GM operand 4 B further"}  # fmt: skip
+         "buffer 32 B shorter", "UB operand 4 B further", "GM operand 4 B further", "L1 operand 4 B further",
+         "L0A operand 4 B further", "L0B operand 4 B further", "L0C operand 4 B further", "cross_core_set_flag deleted",
+         "cross_core_wait_flag deleted", "cross-core id swapped", "cross-core flag set by another pipe",
+         "cross-core flag set too early"}  # fmt: skip
 LEAST = 0.98
 
 

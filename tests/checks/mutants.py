@@ -18,7 +18,7 @@ from ascendsim.isa.instruction import Operand
 from ascendsim.program import Template
 from ascendsim.terms import Buffer, HardEvent, Pipe
 
-SYNC = ("set_flag", "wait_flag", "pipe_barrier")
+SYNC = ("set_flag", "wait_flag", "pipe_barrier", "cross_core_set_flag", "cross_core_wait_flag")
 EVENT_IDS = 8
 
 
@@ -56,6 +56,15 @@ def row_mutants(program, number, at, row):
 
     if row.op.name in SYNC:
         yield Mutant(f"{row.op.name} deleted", number, at, changed(()))
+    if row.op.name in ("cross_core_set_flag", "cross_core_wait_flag"):
+        mode, flag_id = row.params
+        yield Mutant("cross-core id swapped", number, at, changed((replace(row, params=(mode, flag_id + 1)),)))
+    if row.op.name == "cross_core_set_flag":
+        other = next(o.pipe for o in rows if o.pipe not in (row.pipe, Pipe.S))
+        yield Mutant("cross-core flag set by another pipe", number, at, changed((replace(row, pipe=other),)))
+        yield from (
+            Mutant("cross-core flag set too early", number, at, moved) for moved in _earlier(program, number, at)
+        )
     if row.op.name in ("set_flag", "wait_flag"):
         event, event_id = row.params
         yield Mutant(
@@ -71,6 +80,15 @@ def row_mutants(program, number, at, row):
     if "repeat" in row.op.params:
         params = tuple(256 if name == "repeat" else p for name, p in zip(row.op.params, row.params, strict=True))
         yield Mutant("repeat above 255", number, at, changed((replace(row, params=params),)))
+
+
+def _earlier(program, number, at):
+    """The program with a row in front of the last of its pipe before it."""
+    rows = program.templates[number].rows
+    before = [i for i in range(at) if rows[i].pipe is rows[at].pipe and rows[i].operands]
+    if before:
+        kept = (*rows[:at], *rows[at + 1 :])
+        yield with_rows(program, number, (*kept[: before[-1]], rows[at], *kept[before[-1] :]))
 
 
 def shorter_buffers(program, number):
@@ -112,6 +130,8 @@ def related_lines(program, mutant):
 
 
 def _pipes(row):
+    if row.op.name.startswith("cross_core_"):
+        return set(Pipe)
     if row.op.name == "pipe_barrier":
         return set(Pipe) if row.pipe is Pipe.S else {row.pipe}
     event = HardEvent(row.params[0])
@@ -140,7 +160,7 @@ def plain_rows(program, core=0, calls=None):
                 out.append(PlainRow((event.src if kind == "set" else event.dst).name, kind, row.params))
             elif row.op.name == "pipe_barrier":
                 out.append(PlainRow(row.pipe.name, "barrier_all" if row.pipe is Pipe.S else "barrier"))
-            else:
+            elif not row.op.name.startswith("cross_core_"):
                 out.append(PlainRow(row.pipe.name, touches=_touches(program, template, call, row)))
     return out
 
@@ -150,8 +170,9 @@ def _touches(program, template, call, row):
         return ()
     found_here = []
     starts = {r: template.tensors[o.tensor].address_bytes + o.offset_bytes for r, o in row.operands}
+    places = {r: template.tensors[o.tensor].buffer.name for r, o in row.operands}
     for (role, writes), at in lanes_of(template, row).lanes.items():
-        found_here.append(("UB", _bytes(at, starts[role]), writes))
+        found_here.append((places.get(role, "UB"), _bytes(at, starts[role]), writes))
     for _, writes, slot, at in gm_lanes_of(template, row):
         found_here.append(("GM", _bytes(at, call.slot_base_bytes[slot]), writes))
     return tuple(found_here)
@@ -174,9 +195,10 @@ def is_equivalent(program, mutant):
         )  # fmt: skip
     if "deleted" not in mutant.kind and "id" not in mutant.kind:
         return False
-    rows = plain_rows(mutant.program)
-    unpaired = _unpaired(rows)
-    return not unpaired and races(rows) == set()
+    if mutant.program.is_cross and "cross" in mutant.kind:
+        return False
+    every = [plain_rows(mutant.program, core) for core in range(mutant.program.core_count)]
+    return all(not _unpaired(rows) and races(rows, ("S", "M", "FIX")) == set() for rows in every)
 
 
 def _unpaired(rows):

@@ -8,7 +8,7 @@ import pytest
 from ascendsim import tile
 from ascendsim.checks import check_program
 from ascendsim.checks.accesses import Accesses
-from ascendsim.checks.lifetimes import _all_written, _sequences, check_lifetimes
+from ascendsim.checks.lifetimes import _all_written, check_lifetimes, sequences_of
 from ascendsim.device import load_device
 from ascendsim.dtypes import dtype
 from ascendsim.execute import execute
@@ -80,13 +80,13 @@ def test_unwritten_reads_are_those_that_a_run_finds(seed):
     checked = check_lifetimes(program, DEVICE, accesses)
     found = {(f.code, f.where, f.operand, f.got) for f in checked if f.code == "W-MEM-UNINIT"}
     assert found == run_findings(program)
-    if _all_written(accesses, _sequences(program)):
+    if _all_written(accesses, sequences_of(program)):
         assert found == set()
 
 
 def test_random_kernels_are_of_both_kinds():
     whole = [
-        _all_written(Accesses(p), _sequences(p))
+        _all_written(Accesses(p), sequences_of(p))
         for p in (program_of(random_kernel(random.Random(s))) for s in range(150))
     ]
     assert 10 <= sum(whole) <= 140
