@@ -6,6 +6,7 @@ The table is walked: an instruction without an example fails.
 import struct
 
 import examples_arithmetic
+import examples_cube
 import examples_micro
 import examples_reduce
 import examples_select
@@ -31,7 +32,14 @@ from ascendsim.terms import HardEvent, MaskMode, Pipe, RoundMode
 
 EXAMPLES = {
     name: list(runs)
-    for more in (examples_arithmetic, examples_transpose, examples_micro, examples_reduce, examples_select)
+    for more in (
+        examples_arithmetic,
+        examples_transpose,
+        examples_micro,
+        examples_reduce,
+        examples_select,
+        examples_cube,
+    )
     for name, runs in more.EXAMPLES.items()
 }
 """By the instruction's name; those of a subject of its own stand in a module of their own."""

@@ -598,6 +598,33 @@ case(
     kept=uses(188160),
 )
 case(
+    sync.SYNC_PAIR,
+    lambda asc, *_: asc.set_flag(HardEvent.MTE1_M, 0),
+    "SetFlag MTE1_M: AIV has no such pair; the library drops the call without a word",
+    kept=lambda asc, *_: asc.set_flag(HardEvent.MTE2_V, 0),
+)
+case(
+    sync.XSYNC_MODE,
+    lambda asc, *_: asc.cross_core_set_flag(3, Pipe.MTE3, 0),
+    "CrossCoreSetFlag: mode 3 is not possible, modes are 0, 1 and 2",
+)
+case(
+    sync.XSYNC_MODE,
+    lambda asc, *_: asc.cross_core_set_flag(2, Pipe.ALL, 0),
+    "CrossCoreSetFlag: pipe PIPE_ALL is not possible, the flag rises when one pipe has finished",
+)
+case(
+    sync.XSYNC_MODE,
+    lambda asc, *_: asc.cross_core_wait_flag(2, Pipe.MTE2, 0),
+    "CrossCoreWaitFlag: kernel type AIV_ONLY is not possible, it takes a mixed kernel",
+)
+case(
+    sync.XSYNC_ID,
+    lambda asc, *_: asc.cross_core_wait_flag(0, Pipe.V, 16),
+    "CrossCoreWaitFlag: flag id 16 is no flag; kernels may use 0..15",
+    kept=lambda asc, *_: asc.cross_core_wait_flag(0, Pipe.V, 15),
+)
+case(
     static.CAP_UB,
     uses(196353),
     "UB use 196353 B exceeds the 196352 B that Ascend C sees: explicit tensors",
@@ -721,7 +748,7 @@ def test_what_has_no_meaning_when_executed_is_named():
     assert UNDEFINED == (
         "E-CAP-UB-HW", "E-OOB-GM", "E-ALIGN-UB", "E-ALIGN-REDUCE", "E-DTYPE-OP", "E-CAST-PAIR", "E-OOB-LOCAL",
         "E-RANGE-MASK", "E-SYNC-ID", "E-DTYPE-BF16", "E-API-PRODUCT", "E-SELMASK", "E-TMP-REDUCE", "E-BRCB-SRC",
-        "E-PATH",
+        "E-PATH", "E-MMAD-DTYPE", "E-FIX-QUANT",
     )  # fmt: skip
 
 
