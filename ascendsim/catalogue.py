@@ -89,14 +89,9 @@ MODULES: tuple[ModuleType, ...] = (
         transpose,
     ),
     *(transpose_square, tpipe, record, context, static, hazards, flags, cross_flags, lifetimes, machine),
-<<<<<<< HEAD
-    *(advice, banks, traffic, merging, barriers, suppress, unit_flag),
+    *(advice, banks, traffic, merging, barriers, suppress, unit_flag, cube_advice),
     *(call_checks, softmax_grad_checks, softmax_grad_surprises, simple_softmax_checks),
     *(select_with_bytes_mask_checks, drop_out_checks, layout, traps, fag_rules),
-=======
-    *(advice, banks, traffic, merging, barriers, suppress, unit_flag, cube_advice),
-    *(softmax_grad_checks, softmax_grad_surprises, layout, traps, fag_rules),
->>>>>>> v-cubechecks
 )
 """Every module that declares a rule, whether in a name of its own or in a dict."""
 

@@ -175,18 +175,11 @@ def _matmul_host(device: Device, shapes: Shapes, keys: MatmulKeys, nums: Mapping
 def _matmul_reference(
     inputs: Mapping[str, Array], keys: MatmulKeys, outputs: Mapping[str, DType]
 ) -> dict[str, Reference]:
-<<<<<<< HEAD
-    operands = inputs["a"], inputs["b"], inputs.get("bias")
-    transposed = {"a_transposed": keys.a_transposed, "b_transposed": keys.b_transposed}
-    values = matmul_reference.matmul(*operands, **transposed, relu=keys.relu)
-    bound = matmul_reference.matmul_bound(*operands, **transposed, output=outputs["c"].numpy.name, split_k=keys.split_k)
-=======
     a = inputs["a"].T if keys.a_transposed else inputs["a"]
     b = inputs["b"].T if keys.b_transposed else inputs["b"]
     bias = inputs.get("bias")
     values = matmul_reference.matmul(a, b, bias, relu=keys.relu)
     bound = matmul_reference.matmul_bound(a, b, bias, output=outputs["c"].numpy.name, split_k=keys.split_k)
->>>>>>> v-matmul
     return {"c": Reference(values, bound)}
 
 

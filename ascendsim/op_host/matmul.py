@@ -147,13 +147,9 @@ class _Units:
         return cls(m, n, square)
 
 
-<<<<<<< HEAD
-def matmul_tiling(device: Device, tensors: MatmulTensors, choice: MatmulChoice, nums: dict[str, int]) -> MatmulTiling:
-=======
 def matmul_tiling(
     device: Device, tensors: MatmulTensors, choice: MatmulChoice, nums: Mapping[str, int]
 ) -> MatmulTiling:
->>>>>>> v-matmul
     """Return the operator's tiling.
 
     Args:
@@ -456,11 +452,7 @@ def _blocks(t: MatmulTiling, area_m: int, area_n: int, k_at: int) -> list[Block]
 
 
 def steps_of_core(t: MatmulTiling, blocks: tuple[Block, ...]) -> tuple[tuple[Step, ...], tuple[Panel, ...]]:
-<<<<<<< HEAD
-    """Return what a core does one after another, and its loads of A: one a step, or one for neighbours on a row of C."""
-=======
     """Return what a core does one after another, and its loads of A: one a step, or one for blocks side by side."""
->>>>>>> v-matmul
     work = [(number, block, at) for number, block in enumerate(blocks) for at in range(0, block.k, t.load_kb)]
     needed = [_panel(t, block, at) for _, block, at in work]
     starts = [panel != before for panel, before in zip(needed, (None, *needed), strict=False)]

@@ -45,19 +45,7 @@ def matmul_bound(a: Array, b: Array, bias: Array | None = None, *, output: str, 
     bound = roundings * unit / (1 - roundings * unit) * largest + roundings * tiny
     relative, least = _ROUNDINGS[output]
     if split_k == 1:
-<<<<<<< HEAD
-        return np.asarray(bound + relative * exact + least)
-    return np.asarray(
-        bound + (2 * split_k - 1) * (relative * (1 + relative) ** (2 * split_k) * (largest + bound) + least)
-    )
-
-
-def _operands(a: Array, b: Array, a_transposed: bool, b_transposed: bool) -> tuple[Array, Array]:
-    left, right = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    return (left.T if a_transposed else left), (right.T if b_transposed else right)
-=======
         return np.asarray(bound + relative * (np.abs(matmul(a, b, bias)) + bound) + least)
     times = 2 * split_k - 1
     grown = (1 + relative) ** times * (largest + bound)
     return np.asarray(bound + times * (relative * grown + least))
->>>>>>> v-matmul
