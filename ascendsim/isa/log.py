@@ -21,6 +21,7 @@ _NOTED = ("order", "sel_mode", "with_index", "base_bytes", "pattern")
 """Parameters of an instruction's own that a log's note shows."""
 _COPY_NOTE = {"block_count": "nburst", "block_len": "len_blk"}
 _CUBE_PIPES = (Pipe.M, Pipe.MTE1, Pipe.FIX)
+_ALL_NOTED = ("CrossCoreSetFlag", "CrossCoreWaitFlag", "DataCopy", "LoadData")
 _BIT_MOVES = ("Copy", "Brcb", "Gather", "Gatherb", "GatherMask", "Transpose")
 _TRANSPOSE = "TransDataTo5HD"
 """Its operands are in VA registers, so logs show no tensors; its running number is left out."""
@@ -73,15 +74,18 @@ def note(row: Row, tensors: tuple[TensorRef, ...]) -> str:
         return ";".join(f"{_COPY_NOTE.get(n, n)}={v}" for n, v in named)
     if row.op.api == _TRANSPOSE:
         return _transpose_note(row, tensors)
-    if row.op.name in ("cross_core_set_flag", "cross_core_wait_flag"):
-        return f"mode={row.param('mode')};id={row.param('flag_id')}"
-    if row.pipe in _CUBE_PIPES or "nd_num" in row.op.params:
-        named = [f"{n}={v}" for n, v in zip(row.op.params, row.params, strict=True)]
-        third = [] if row.src2 is None else [f"src2={tensors[row.src2.tensor].name}+{row.src2.offset_bytes}"]
-        return ";".join((*named, *third))
-    if row.op.mnemonic == "vcadd":
-        return "mode=1" if row.dst is None else "mode=0"
-    return ";".join(f"{name}={_noted(name, row.param(name))}" for name in _NOTED if name in row.op.params)
+    if row.pipe in _CUBE_PIPES or row.op.api in _ALL_NOTED:
+        return _all_params(row, tensors)
+    own = [f"{name}={_noted(name, row.param(name))}" for name in _NOTED if name in row.op.params]
+    return ";".join(own if row.op.mnemonic != "vcadd" else [f"mode={int(row.dst is None)}"])
+
+
+def _all_params(row: Row, tensors: tuple[TensorRef, ...]) -> str:
+    """Every parameter, and the third source, which has no column."""
+    named = [f"{n}={v}" for n, v in zip(row.op.params, row.params, strict=True)]
+    if row.src2 is not None:
+        named.append(f"src2={tensors[row.src2.tensor].name}+{row.src2.offset_bytes}")
+    return ";".join(named)
 
 
 def _noted(name: str, value: int) -> str:
