@@ -59,7 +59,7 @@ LAYERS = {
         ),
     },
     "cost": {"device", "engine", "errors", "isa", "program", "terms"},
-    "analysis": {"engine", "isa", "memory", "program", "terms"},
+    "analysis": {"cross", "engine", "isa", "memory", "program", "terms"},
     "checks": {
         *("analysis", "checks", "context", "cost", "device", "engine", "errors", "isa", "looker", "memory", "program"),
         "terms",
@@ -71,8 +71,8 @@ LAYERS = {
     "show_rules": {"catalogue", "errors"},
     "window": {"engine", "errors", "program"},
     "result": {"analysis", "device", "engine", "errors", "program", "sample", "terms"},
-    "words": {"analysis", "engine", "record", "result", "terms"},
-    "report": {"errors", "result", "terms", "words"},
+    "words": {"analysis", "engine", "program", "record", "result", "terms"},
+    "report": {"analysis", "errors", "result", "terms", "words"},
     "trace": {"__init__", "analysis", "device", "engine", "isa", "program", "result", "terms"},
     "plot": {
         *("analysis", "device", "engine", "isa", "painter", "plan", "program", "result", "stored", "terms", "tmpsize"),
