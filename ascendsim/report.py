@@ -10,7 +10,7 @@ from ascendsim.analysis import MemoryUse
 from ascendsim.errors import Finding, Severity
 from ascendsim.result import RunResult
 from ascendsim.terms import Buffer, CoreKind
-from ascendsim.words import cause_sentence, memory_subject
+from ascendsim.words import cause_sentence
 
 Cells = Sequence[tuple[str, ...]]
 STAMP = "SIMULATED DESPITE FINDINGS"
@@ -100,7 +100,10 @@ def step_cells(result: RunResult) -> Cells:
 
 def cause_cells(result: RunResult) -> Cells:
     """The top causes of waiting: pipe, cause, queue, tensor or step, source line, count, cycles."""
-    return [(result.lane_name(c.pipe, c.kind), c.wait.words, c.name, c.line, str(c.count), str(c.cycles)) for c in result.top_causes]
+    return [
+        (result.lane_name(c.pipe, c.kind), c.wait.words, c.name, c.line, str(c.count), str(c.cycles))
+        for c in result.top_causes
+    ]
 
 
 def expectation_cells(result: RunResult) -> Cells:
@@ -180,7 +183,7 @@ def markdown(result: RunResult) -> str:
     if result.suppressed:
         lines += ["", "## Suppressed findings", ""]
         lines += [f"- {s.finding} Reason: {s.reason}" for s in result.suppressed]
-    lines += ["", "## Pictures", "", "![timeline](timeline.png)", "", f"![{memory_subject(result)}](memory.png)", ""]
+    lines += ["", "## Pictures", "", "![timeline](timeline.png)", "", f"![{result.memory_title}](memory.png)", ""]
     lines += ["## What this rests on", "", *_choices(result), ""]
     return "\n".join(lines)
 

@@ -213,9 +213,19 @@ class RunResult:
             "despite_findings": self.despite_findings,
         }  # fmt: skip
 
+    @property
+    def has_cube(self) -> bool:
+        """Whether Cube cores of their own run the kernel, so that there is more than UB and its pipes."""
+        return self.program.kernel_type not in SINGLE_KIND
+
+    @property
+    def memory_title(self) -> str:
+        """What the picture of the memory map is called."""
+        return "on-chip memory over time" if self.has_cube else "UB over time"
+
     def _cube_summary(self) -> dict[str, Any]:
         """What the summary has of kernels with Cube cores: their type, and every memory."""
-        if self.program.kernel_type in SINGLE_KIND:
+        if not self.has_cube:
             return {}
         return {
             "kernel_type": self.program.kernel_type.name,

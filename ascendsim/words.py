@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from ascendsim.analysis import Cause, PipeUse
 from ascendsim.engine.base import Wait
-from ascendsim.program import SINGLE_KIND
 from ascendsim.record import END_OF_KERNEL
 from ascendsim.result import RunResult
 from ascendsim.terms import CoreKind, Pipe
@@ -40,11 +39,6 @@ def _uses(result: RunResult, pipe: Pipe, kind: CoreKind | None) -> list[PipeUse]
     """The use of a pipe on all cores of a kind; None for those of every kind."""
     of_kind = ((k, uses) for (k, p), uses in result.lane_use.items() if p is pipe)
     return [use for k, uses in of_kind if kind in (None, k) for use in uses]
-
-
-def memory_subject(result: RunResult) -> str:
-    """Return what the picture of the memory map is called: UB, or on-chip memory where there is more."""
-    return "UB over time" if result.program.kernel_type in SINGLE_KIND else "on-chip memory over time"
 
 
 def _because(result: RunResult, cause: Cause) -> str:

@@ -71,7 +71,7 @@ LAYERS = {
     "show_rules": {"catalogue", "errors"},
     "window": {"engine", "errors", "program"},
     "result": {"analysis", "device", "engine", "errors", "program", "sample", "terms"},
-    "words": {"analysis", "engine", "program", "record", "result", "terms"},
+    "words": {"analysis", "engine", "record", "result", "terms"},
     "report": {"analysis", "errors", "result", "terms", "words"},
     "trace": {"__init__", "analysis", "device", "engine", "isa", "program", "result", "terms"},
     "plot": {
