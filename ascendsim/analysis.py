@@ -1,4 +1,4 @@
-"""What a timeline means: how busy each pipe was, what it waited for, where the cycles went, what lived in UB.
+"""What a timeline means: how busy each pipe was, what it waited for, where the cycles went, what lived on chip.
 
 Pure functions of a program and its timeline. What concerns a whole run comes from the timeline's totals, which the
 engine adds up over all rows; what concerns single rows comes from those that were kept. Busy, stalled and idle cycles
@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendsim.cross import groups_of
 from ascendsim.engine.base import Keep, Kind, Timeline, Wait
 from ascendsim.isa.instruction import Row, TensorRef
 from ascendsim.isa.move import burst_geometry
 from ascendsim.memory import FRAMEWORK_TMP, RESERVED_TMP
 from ascendsim.program import Program, Template
-from ascendsim.terms import Buffer, HardEvent, Pipe
+from ascendsim.terms import Buffer, CoreKind, CrossMode, HardEvent, Pipe
 
 Ints = NDArray[Any]
 Span = tuple[int, int]
@@ -42,7 +43,7 @@ class PipeUse:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Two pipes of the same cores at work at the same time, as a share of the less busy one's time."""
+    """Two pipes of the same cores at work at the same time, as a share of the less busy one's time there."""
 
     first: Pipe
     second: Pipe
@@ -61,6 +62,27 @@ class Cause:
     line: str
     count: int
     cycles: int
+    kind: CoreKind | None = None
+    """In a mixed kernel: the cores it concerns, None if both kinds issue the row."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """How far an on-chip memory is used.
+
+    Attributes:
+        peak_bytes: highest byte in use, plus one, of the core that reaches furthest.
+        capacity_bytes: what the hardware has, on each core.
+    """
+
+    buffer: Buffer
+    peak_bytes: int
+    capacity_bytes: int
+
+    @property
+    def free_bytes(self) -> int:
+        """What is left behind the highest byte in use; below 0 where a kernel reaches beyond the end."""
+        return self.capacity_bytes - self.peak_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +104,7 @@ class ScalarTime:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """An on-chip allocation from its first to its last access on behalf of one tile or queue turn.
+    """An allocation on chip from its first to its last access on behalf of one tile or queue turn.
 
     Attributes:
         allocation_bytes: length of the allocation; of the framework's temp, which is all that is left of UB, only what
@@ -107,13 +129,17 @@ class TemplateRows:
         self._program = program
         self._starts = np.concatenate([[0], np.cumsum([len(t) for t in program.templates], dtype=np.int64)])
 
+    def number(self, index: int) -> int:
+        """The number of the template that a row belongs to."""
+        return int(np.searchsorted(self._starts, index, side="right")) - 1
+
     def template(self, index: int) -> Template:
         """The template that a row belongs to."""
-        return self._program.templates[int(np.searchsorted(self._starts, index, side="right")) - 1]
+        return self._program.templates[self.number(index)]
 
     def row(self, index: int) -> Row:
         """The instruction of a row."""
-        number = int(np.searchsorted(self._starts, index, side="right")) - 1
+        number = self.number(index)
         return self._program.templates[number].rows[index - int(self._starts[number])]
 
     def line(self, index: int) -> str:
@@ -184,25 +210,24 @@ def all_pipe_use(timeline: Timeline) -> tuple[PipeUse, ...]:
 
 
 def overlaps(timeline: Timeline) -> tuple[Overlap, ...]:
-    """Every pair of pipes with work: shared cycles over all cores, as a share of the smaller busy time."""
+    """Every pair of pipes that work on the same cores: shared cycles over them, as a share of the smaller busy time."""
     totals = timeline.totals
-    busy = totals.busy_cycles.sum(axis=0).tolist()
     pipes = [Pipe(p) for p in np.flatnonzero(totals.rows.sum(axis=0)).tolist() if p != Pipe.S]
     found = []
     for a, b in combinations(pipes, 2):
-        shared, smaller = int(totals.overlap_cycles[a, b]), min(busy[a], busy[b])
-        found.append(Overlap(a, b, shared, shared / smaller if smaller else 0.0))
+        cores = (totals.rows[:, a] > 0) & (totals.rows[:, b] > 0)
+        if cores.any():
+            shared = int(totals.overlap_cycles[a, b])
+            smaller = int(min(totals.busy_cycles[cores, pipe].sum() for pipe in (a, b)))
+            found.append(Overlap(a, b, shared, shared / smaller if smaller else 0.0))
     return tuple(found)
-
-
-OWN_FLAGS = ("set_flag", "wait_flag")
-"""Rows of a core's own flags."""
 
 
 def flag_pairs(rows: Rows, only_core: int | None = None) -> dict[int, int]:
     """Return the position of the set that each wait took: of a core and flag, the n-th wait takes the n-th set.
 
-    Flags without a partner are left out, and those of other cores.
+    A wait for other cores took the set that was the last one it needed; `only_core` says on which core the waits are.
+    Flags without a partner are left out.
     If not all rows are kept, only a wait that was held is known to belong to the set that released it.
     Source: msopprof, core timeline (pairs flags of equal detail in order).
     """
@@ -210,16 +235,53 @@ def flag_pairs(rows: Rows, only_core: int | None = None) -> dict[int, int]:
     core, kind = t["core"], t["kind"]
     asked = np.ones(len(t), np.bool_) if only_core is None else core == only_core
     if not t.is_whole:
-        waits = np.flatnonzero(asked & np.isin(t["waited_for"], (Wait.FLAG, Wait.BUFFER))).tolist()
+        waits = np.flatnonzero(asked & np.isin(t["waited_for"], (Wait.FLAG, Wait.BUFFER, Wait.CROSS_CORE))).tolist()
         held = ((wait, t.position(int(t["released_by"][wait]))) for wait in waits)
         return {wait: by for wait, by in held if by >= 0}
+    if rows.program.is_cross:
+        asked = np.ones(len(t), np.bool_)
     of_flag: dict[tuple[int, ...], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    of_cross: dict[tuple[int, ...], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     flags = np.flatnonzero(asked & ((kind == Kind.SET_FLAG) | (kind == Kind.WAIT_FLAG)))
     for at, its_core, is_wait in zip(flags.tolist(), core[flags].tolist(), kind[flags] == Kind.WAIT_FLAG, strict=True):
         row = rows.row(at)
-        if row.op.name in OWN_FLAGS:
+        if is_cross_flag(row):
+            of_cross[row.param("mode"), row.param("flag_id"), its_core][int(is_wait)].append(at)
+        elif only_core is None or its_core == only_core:
             of_flag[its_core, *row.params][int(is_wait)].append(at)
-    return {wait: by for sets, waits in of_flag.values() for by, wait in zip(sets, waits, strict=False)}
+    own = {wait: by for sets, waits in of_flag.values() for by, wait in zip(sets, waits, strict=False)}
+    return own | {w: by for w, by in _cross_pairs(rows, of_cross).items() if only_core in (None, core[w])}
+
+
+def is_cross_flag(row: Row) -> bool:
+    """Whether a row sets or waits for a flag of other cores."""
+    return row.op.name in ("cross_core_set_flag", "cross_core_wait_flag")
+
+
+def _cross_pairs(rows: Rows, flags: dict[tuple[int, ...], tuple[list[int], list[int]]]) -> dict[int, int]:
+    """Return the position of the set that released each wait for other cores.
+
+    The n-th wait of a core takes the n-th set of every core that sets for it; the last of these to be raised releases
+    it, of several that are raised together the one on the lowest core.
+
+    Args:
+        rows: the timeline.
+        flags: (positions of sets, positions of waits) by mode, id and core.
+    """
+    ends, program = rows.timeline["end"], rows.program
+    setters = {
+        (int(mode), core): group
+        for mode in CrossMode
+        for group, waiters in groups_of(mode, program.kernel_type, program.block_dim)
+        for core in waiters
+    }
+    found = {}
+    for (mode, flag_id, core), (_, waits) in flags.items():
+        sets = [flags[mode, flag_id, setter][0] for setter in setters[mode, core] if (mode, flag_id, setter) in flags]
+        if len(sets) == len(setters[mode, core]):
+            for wait, *by in zip(waits, *sets, strict=False):
+                found[wait] = max(by, key=lambda at: int(ends[at]))
+    return found
 
 
 def within(timeline: Timeline, windows: Sequence[Span]) -> Timeline:
@@ -266,8 +328,10 @@ def utilisation(timeline: Timeline) -> tuple[Ints, dict[Pipe, Ints]]:
 def causes(program: Program, timeline: Timeline) -> tuple[Cause, ...]:
     """Waiting by pipe, kind, name and source line, most cycles first."""
     rows, totals = TemplateRows(program), timeline.totals
+    kinds = _kinds(program)
     cycles: Counter[tuple[Pipe, Wait, str, str]] = Counter()
     counts: Counter[tuple[Pipe, Wait, str, str]] = Counter()
+    on: dict[tuple[Pipe, Wait, str, str], set[CoreKind]] = defaultdict(set)
     for wait in (*STALLS, Wait.QUEUE_FULL):
         for index in np.flatnonzero(totals.wait_cycles[:, wait]).tolist():
             row = rows.row(index)
@@ -278,23 +342,47 @@ def causes(program: Program, timeline: Timeline) -> tuple[Cause, ...]:
             key = (pipe, wait, name, rows.line(index))
             cycles[key] += int(totals.wait_cycles[index, wait])
             counts[key] += int(totals.wait_count[index, wait])
+            on[key] |= kinds[rows.number(index)]
     ordered = sorted(cycles, key=lambda k: (-cycles[k], k[0], k[1], k[2], k[3]))
-    return tuple(Cause(*key, count=counts[key], cycles=cycles[key]) for key in ordered)
+    return tuple(
+        Cause(*key, count=counts[key], cycles=cycles[key], kind=next(iter(on[key])) if len(on[key]) == 1 else None)
+        for key in ordered
+    )
+
+
+def _kinds(program: Program) -> list[set[CoreKind]]:
+    """The kinds of cores that call each template; nothing where all cores are of one kind."""
+    found: list[set[CoreKind]] = [set() for _ in program.templates]
+    if program.kernel_type.is_mix:
+        places = program.calls["core"] % program.block_cores
+        for template, place in np.unique(np.stack([program.calls["template"], places]), axis=1).T.tolist():
+            found[template].add(program.core_kind(place))
+    return found
 
 
 def waited_name(program: Program, template: Template, row: Row, wait: Wait) -> str:
-    """The queue of a flag (pair and step if it is a kernel's own), the tensor of a transfer, the step of a barrier."""
+    """The queue of a flag (pair and step if it is a kernel's own), the tensor of a transfer, the step of a barrier.
+
+    A flag of other cores is called by its id and mode.
+    """
     if wait is Wait.BANDWIDTH:
         refs = template.tensors
         return next(refs[o.tensor].name for _, o in row.operands if refs[o.tensor].buffer is Buffer.GM)
     if row.que >= 0:
         return program.ques[row.que].name
     step = program.steps[row.step]
+    if is_cross_flag(row):
+        return cross_flag_name(row)
     if row.op.name == "wait_flag":
         return " ".join(part for part in (HardEvent(row.param("event")).name, step and f"in {step}") if part)
-    if row.op.name == "cross_core_wait_flag":
-        return f"flag {row.param('flag_id')} of mode {row.param('mode')}"
     return step or row.op.api
+
+
+def cross_flag_name(row: Row) -> str:
+    """Return what a flag of other cores is called; SyncAll of all cores has a mode of its own."""
+    mode = CrossMode(row.param("mode"))
+    of = "SyncAll" if mode is CrossMode.ALL else f"mode {mode.value}"
+    return f"flag {row.param('flag_id')} of {of}"
 
 
 def step_cycles(program: Program, timeline: Timeline) -> dict[str, int]:
@@ -332,8 +420,13 @@ def _template_bytes(rows: tuple[Row, ...], tensors: tuple[TensorRef, ...]) -> li
 
 
 def peak_bytes(program: Program) -> dict[Buffer, int]:
-    """Highest byte of each on-chip memory in use that queues, buffers, tensors or touched temp reach, plus one."""
+    """Highest byte that queues, buffers, explicit tensors or touched framework temp reach, plus one, of each memory.
+
+    Memories that nothing lies in are left out, but UB where there are vector units.
+    """
     peaks = dict(program.high_water_bytes)
+    if CoreKind.AIC not in program.kernel_type.kinds or program.kernel_type.is_mix:
+        peaks.setdefault(Buffer.UB, 0)
     for template in program.templates:
         for touched in template.touched:
             for t in touched:
@@ -344,7 +437,7 @@ def peak_bytes(program: Program) -> dict[Buffer, int]:
 
 
 def peak_ub_bytes(program: Program) -> int:
-    """Highest UB byte that is in use, plus one."""
+    """Return `peak_bytes` of UB, 0 where nothing lies in it."""
     return peak_bytes(program).get(Buffer.UB, 0)
 
 
@@ -368,12 +461,15 @@ class DoubleSet:
 
 
 def double_sets(program: Program, timeline: Timeline) -> tuple[DoubleSet, ...]:
-    """Flags that are set twice without a wait in between: the hardware has one bit and leaves that undefined."""
+    """Flags that are set twice without a wait in between: the hardware has one bit and leaves that undefined.
+
+    Flags of other cores count, and are left out.
+    """
     rows, totals = TemplateRows(program), timeline.totals
     found: dict[tuple[int, int, str], list[int]] = {}
     for index in np.flatnonzero(totals.double_sets).tolist():
         row = rows.row(index)
-        if row.op.name not in OWN_FLAGS:  # those of other cores count
+        if is_cross_flag(row):
             continue
         name = program.ques[row.que].name if row.que >= 0 else ""
         found.setdefault((row.param("event"), row.param("event_id"), name), []).append(index)
@@ -415,13 +511,14 @@ class _OpenLife:
     def life(self, core: int) -> Life:
         """The finished life."""
         ref = self.ref
-        place = (ref.name, ref.position, ref.address_bytes)
-        return Life(core, *place, self.reach, self.start, self.end, self.tile, ref.buffer)
+        return Life(
+            core, ref.name, ref.position, ref.address_bytes, self.reach, self.start, self.end, self.tile, ref.buffer
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """Accesses of a template to one allocation in UB, none of which starts a life anew but perhaps the first.
+    """Accesses of a template to one allocation on chip, none of which starts a life anew but perhaps the first.
 
     Attributes:
         first_pipe, first_is_dst: of the first access.
@@ -454,15 +551,15 @@ class _Turn:
 
 
 def _turns(template: Template) -> tuple[_Turn, ...]:
-    """What a template does to UB, by allocation and life, in the order of the first accesses."""
+    """What a template does on chip, by allocation and life, in the order of the first accesses."""
     found: list[_Turn] = []
     rows: list[dict[int, None]] = []
-    latest: dict[tuple[str, int], int] = {}
+    latest: dict[_Place, int] = {}
     for number, row in enumerate(template.rows):
-        for ref, is_dst, reach in _accesses(row, template.tensors):
-            at = latest.get((ref.name, ref.address_bytes), -1)
+        for ref, is_dst, reach in _local_accesses(row, template.tensors):
+            at = latest.get(_place(ref), -1)
             if at < 0 or _starts_anew(ref, (found[at].last_pipe, 0), (row.pipe, 0), is_dst):
-                at = latest[ref.name, ref.address_bytes] = len(found)
+                at = latest[_place(ref)] = len(found)
                 found.append(_Turn(ref, row.pipe, is_dst, row.pipe, 0, np.zeros(0, np.int64), len(template)))
                 rows.append({})
             rows[at][number] = None
@@ -470,7 +567,15 @@ def _turns(template: Template) -> tuple[_Turn, ...]:
     return tuple(replace(turn, rows=np.array(list(its))) for turn, its in zip(found, rows, strict=True))
 
 
-def _accesses(row: Row, refs: tuple[TensorRef, ...]) -> Iterator[tuple[TensorRef, bool, int]]:
+_Place = tuple[Buffer, str, int]
+"""An allocation: its memory, name and address."""
+
+
+def _place(ref: TensorRef) -> _Place:
+    return ref.buffer, ref.name, ref.address_bytes
+
+
+def _local_accesses(row: Row, refs: tuple[TensorRef, ...]) -> Iterator[tuple[TensorRef, bool, int]]:
     """(allocation, whether it is only written, bytes of it that count as in use) of each operand on chip."""
     for role, operand in row.operands:
         ref = refs[operand.tensor]
@@ -480,22 +585,25 @@ def _accesses(row: Row, refs: tuple[TensorRef, ...]) -> Iterator[tuple[TensorRef
             yield ref, role.startswith("dst") and not row.op.reads_dst, reach
 
 
-_LOADERS = {
-    **dict.fromkeys(("VECIN", "A1", "B1", "C1"), Pipe.MTE2),
-    **dict.fromkeys(("A2", "B2", "C2"), Pipe.MTE1),
+_EMPTIED_BY = {
+    "VECOUT": (Pipe.MTE3,),
+    "A1": (Pipe.MTE1,),
+    "B1": (Pipe.MTE1,),
+    "C1": (Pipe.MTE1, Pipe.FIX),
+    "A2": (Pipe.M,),
+    "B2": (Pipe.M,),
+    "C2": (Pipe.M,),
+    "CO1": (Pipe.FIX,),
 }
-"""Positions that a pipe fills for another: which."""
-_DRAINS = {"VECOUT": (Pipe.MTE3,), "CO2": (Pipe.MTE3,), "CO1": (Pipe.FIX, Pipe.V)}
-"""Positions that are filled in several steps: the pipes that empty them."""
+"""Pipes that take what lies on a position, as queues on it have it."""
 
 
 def _starts_anew(ref: TensorRef, before: tuple[Pipe, int], now: tuple[Pipe, int], is_dst: bool) -> bool:
     """Whether an access begins another life, given pipe and call of the access before and of this one."""
-    loader, drains = _LOADERS.get(ref.position), _DRAINS.get(ref.position)
-    if loader is not None:
-        return is_dst and now[0] is loader and before[0] is not loader
-    if drains is not None:
-        return is_dst and before[0] in drains
+    if ref.position == "VECIN":
+        return is_dst and now[0] is Pipe.MTE2 and before[0] is not Pipe.MTE2
+    if ref.position in _EMPTIED_BY:
+        return is_dst and before[0] in _EMPTIED_BY[ref.position]
     return now[1] != before[1]
 
 
@@ -527,7 +635,7 @@ class Lives:
         t = self._timeline
         call, row, start, end = (t[name][here] for name in ("call", "row", "start", "end"))
         cuts = np.flatnonzero(np.diff(call, prepend=-1, append=-1)).tolist()
-        open_lives: dict[tuple[str, int], _OpenLife] = {}
+        open_lives: dict[_Place, _OpenLife] = {}
         done: list[Life] = []
         for first, last in pairwise(cuts):
             number = int(call[first])
@@ -539,7 +647,7 @@ class Lives:
                 seen = turn.seen(*times)
                 if seen is None:
                     continue
-                key = (turn.ref.name, turn.ref.address_bytes)
+                key = _place(turn.ref)
                 known = open_lives.get(key)
                 if known is None or turn.starts_anew(known, number):
                     if known is not None:
@@ -549,7 +657,7 @@ class Lives:
                     known = open_lives[key] = _OpenLife(turn.ref, tile)
                 known.see(seen[1], seen[2], turn.last_pipe, number, turn.reach)
         done += [life.life(core) for life in open_lives.values()]
-        return tuple(sorted(done, key=lambda life: (life.start, life.address_bytes)))
+        return tuple(sorted(done, key=lambda life: (life.start, life.buffer, life.address_bytes)))
 
     def _turns_of(self, template: int) -> tuple[_Turn, ...]:
         if template not in self._turns:
@@ -558,16 +666,15 @@ class Lives:
 
 
 def lives(program: Program, timeline: Timeline, core: int) -> tuple[Life, ...]:
-    """Who lives where in the on-chip memories of one core, by time.
+    """Who lives where on one core, by time. A queue buffer's life restarts when its producer fills it anew.
 
-    A queue buffer's life restarts when its producer fills it anew. Where rows were not kept, lives end, and begin
-    again behind the gap.
+    Where rows were not kept, lives end, and begin again behind the gap.
     """
     return Lives(program, timeline).of(core)
 
 
-def occupancy(found: tuple[Life, ...]) -> tuple[Ints, Ints]:
-    """Bytes in use over time, of all these: (cycles at which it changes, bytes from there on)."""
+def occupancy(found: Sequence[Life]) -> tuple[Ints, Ints]:
+    """Bytes of one memory in use over time, given its lives: (cycles at which it changes, bytes from there on)."""
     events: Counter[int] = Counter()
     for life in found:
         events[life.start] += life.allocation_bytes

@@ -44,6 +44,8 @@ def _judged(
         yield _in_range("makespan cycles", expect.cycles, result.makespan_cycles)
     if expect.peak_ub_bytes is not None:
         yield _in_range("peak UB bytes", expect.peak_ub_bytes, result.peak_bytes.get("UB", 0))
+    for memory, limits in (expect.peak_bytes or {}).items():
+        yield _in_range(f"peak {memory} bytes", limits, result.peak_bytes.get(memory, 0))
     shares = {f"{o.first.name},{o.second.name}": o.share for o in result.overlaps}
     shares |= {",".join(reversed(pair.split(","))): share for pair, share in shares.items()}
     for pair, limits in expect.overlap.items():

@@ -410,7 +410,7 @@ def _record_and_check(ready: _Prepared, progress: Progress) -> _Checked:
     findings = [f for n, a in ready.inputs.items() for f in non_finite(f"input {n}", a)]
     most = device.most_blocks(ready.kernel_type)
     if block_dim > most:
-        found = BLOCKS.finding("block_dim", got=block_dim, wanted=most, fill={"cores": _cores_word(ready.kernel_type)})
+        found = BLOCKS.finding("block_dim", got=block_dim, wanted=most, fill={"cores": ready.kernel_type.block_word})
         raise InputError(f"{found.message}; set block_dim={most} or less")
     recording = record(
         ready.kernel, device, block_dim, ready.gm, (ready.argument,), stage(progress, "record"), ready.kernel_type
@@ -430,12 +430,6 @@ def _record_and_check(ready: _Prepared, progress: Progress) -> _Checked:
     if recording.complete and not any(f.severity is Severity.ERROR for f in findings):
         findings += idle_cores(recording.program)
     return _Checked(recording.program, tuple(findings), recording.complete, recording.sources)
-
-
-def _cores_word(kernel_type: KernelType) -> str:
-    """What block_dim counts."""
-    words = {KernelType.AIC_ONLY: "AICs", KernelType.AIV_ONLY: "AIVs"}
-    return words.get(kernel_type, "AI Cores")
 
 
 def _with_cycles(finding: Finding, program: Program, device: Device) -> Finding:

@@ -301,6 +301,15 @@ class Program:
         """Return what a core is."""
         return self.kernel_type.kinds[core % len(self.kernel_type.kinds)]
 
+    @property
+    def block_cores(self) -> int:
+        """Cores of one block: 1, or in a mixed kernel those of an AI Core."""
+        return len(self.kernel_type.kinds)
+
+    def cores_of_kind(self, kind: CoreKind) -> int:
+        """Return how many cores of a kind run the program."""
+        return self.block_dim * self.kernel_type.kinds.count(kind)
+
     def core_name(self, core: int) -> str:
         """Return what reports call a core: its number, or in a mixed kernel its kind and its block index."""
         if not self.kernel_type.is_mix:

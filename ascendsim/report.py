@@ -1,15 +1,15 @@
 """The run as text: tables for the terminal and a Markdown report. Functions of a RunResult."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ascendsim.analysis import MemoryUse
 from ascendsim.errors import Finding, Severity
 from ascendsim.result import RunResult
-from ascendsim.terms import Buffer, KernelType
+from ascendsim.terms import Buffer, CoreKind
 from ascendsim.words import cause_sentence
 
 Cells = Sequence[tuple[str, ...]]
@@ -21,10 +21,10 @@ def headline(result: RunResult) -> list[tuple[str, str]]:
     """What matters most, as (name, value)."""
     moved = result.summary()["bytes_moved"]
     return [
-        ("device", f"{result.device.name}, {cores_text(result)}"),
+        ("device", f"{result.device.name}, {_cores_text(result)}"),
         ("makespan", f"{result.makespan_cycles} cycles, {result.makespan_us:.3f} us at {result.device.clock_mhz} MHz"),
         ("bottleneck", result.bottleneck),
-        *((f"peak {name}", _peak_text(result, name)) for name in result.peak_bytes),
+        *((f"peak {use.buffer.name}", _memory_text(result, use)) for use in result.memories),
         ("GM traffic", ", ".join(f"{name} {count} B" for name, count in moved.items()) or "none"),
         ("program", f"{result.timeline.row_count:,} rows in {len(result.program.templates)} templates"),
         ("schedule", schedule_text(result)),
@@ -57,34 +57,33 @@ def values_text(result: RunResult) -> str:
     )
 
 
-def cores_text(result: RunResult) -> str:
-    """How many cores of which kind run, of how many there are."""
-    device, program = result.device, result.program
-    if program.kernel_type.is_mix:
-        each = " + ".join(f"{n} {kind.value}" for kind, n in Counter(program.kernel_type.kinds).items())
-        return f"{program.block_dim} of {device.most_blocks(program.kernel_type)} AI Cores, {each} each"
-    if program.kernel_type is KernelType.AIC_ONLY:
-        return f"{program.block_dim} of {device.aic} AICs"
-    return f"{program.block_dim} of {device.aiv} AIVs"
+def _cores_text(result: RunResult) -> str:
+    """How many cores of the device work, in a mixed kernel of which kinds."""
+    kernel_type = result.program.kernel_type
+    most, word = result.device.most_blocks(kernel_type), kernel_type.block_word
+    text = f"{result.program.block_dim} of {most} {word}"
+    if not kernel_type.is_mix:
+        return text
+    vector = kernel_type.kinds.count(CoreKind.AIV)
+    return f"{text}, each 1 AIC and {vector} {'AIV' if vector == 1 else 'AIVs'}"
 
 
-def _peak_text(result: RunResult, name: str) -> str:
-    ub, used = result.device.ub, result.peak_bytes[name]
-    if name == Buffer.UB.name:
-        return f"{used} B (safe to {ub.safe_bytes.value}, visible to {ub.visible_bytes.value})"
-    capacity = result.device.buffer_bytes(Buffer[name])
-    return f"{used} B of {capacity}, {capacity - used} free"
+def _memory_text(result: RunResult, use: MemoryUse) -> str:
+    """The highest byte in use and what there is; of UB, two limits stand before its end."""
+    if use.buffer is not Buffer.UB:
+        return f"{use.peak_bytes} B of {use.capacity_bytes} B, {use.free_bytes} B free"
+    ub = result.device.ub
+    return f"{use.peak_bytes} B (safe to {ub.safe_bytes.value}, visible to {ub.visible_bytes.value})"
 
 
 def pipe_cells(result: RunResult) -> Cells:
-    """Per pipe: busy, stalled, idle as shares of its cores' time, and instructions."""
+    """Per pipe: busy, stalled, idle as shares of its cores' time, and instructions; of a mixed kernel by kind of core."""
     rows = []
-    for pipe in sorted({u.pipe for u in result.pipe_use}):
-        uses = [u for u in result.pipe_use if u.pipe is pipe]
+    for (kind, pipe), uses in result.lane_use.items():
         total = max(1, len(uses) * result.makespan_cycles)
         busy, stalled = sum(u.busy_cycles for u in uses), sum(u.stalled_cycles for u in uses)
         shares = (f"{part / total:.1%}" for part in (busy, stalled, total - busy - stalled))
-        rows.append((pipe.name, *shares, str(sum(u.rows for u in uses))))
+        rows.append((result.lane_name(pipe, kind), *shares, str(sum(u.rows for u in uses))))
     return rows
 
 
@@ -101,7 +100,10 @@ def step_cells(result: RunResult) -> Cells:
 
 def cause_cells(result: RunResult) -> Cells:
     """The top causes of waiting: pipe, cause, queue, tensor or step, source line, count, cycles."""
-    return [(c.pipe.name, c.wait.words, c.name, c.line, str(c.count), str(c.cycles)) for c in result.top_causes]
+    return [
+        (result.lane_name(c.pipe, c.kind), c.wait.words, c.name, c.line, str(c.count), str(c.cycles))
+        for c in result.top_causes
+    ]
 
 
 def expectation_cells(result: RunResult) -> Cells:
@@ -181,7 +183,7 @@ def markdown(result: RunResult) -> str:
     if result.suppressed:
         lines += ["", "## Suppressed findings", ""]
         lines += [f"- {s.finding} Reason: {s.reason}" for s in result.suppressed]
-    lines += ["", "## Pictures", "", "![timeline](timeline.png)", "", "![UB over time](memory.png)", ""]
+    lines += ["", "## Pictures", "", "![timeline](timeline.png)", "", f"![{result.memory_title}](memory.png)", ""]
     lines += ["## What this rests on", "", *_choices(result), ""]
     return "\n".join(lines)
 

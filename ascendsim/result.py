@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from ascendsim import analysis
 from ascendsim.computed import Sample
 from ascendsim.device import Device
-from ascendsim.engine.base import Timeline
+from ascendsim.engine.base import Timeline, Wait
 from ascendsim.errors import Finding, Severity, Suppressed
-from ascendsim.program import Program
-from ascendsim.terms import Pipe
+from ascendsim.program import SINGLE_KIND, Program
+from ascendsim.terms import CoreKind, Pipe
 
 Array = NDArray[Any]
 
@@ -85,9 +85,28 @@ class RunResult:
 
     @cached_property
     def peak_bytes(self) -> dict[str, int]:
-        """Highest byte in use of each on-chip buffer, plus one."""
-        peaks = {buffer.name: count for buffer, count in analysis.peak_bytes(self.program).items()}
-        return peaks if any(peaks.values()) else {"UB": 0}
+        """Highest byte in use of each on-chip memory, plus one; those that are not used are left out."""
+        return {buffer.name: peak for buffer, peak in analysis.peak_bytes(self.program).items()}
+
+    @cached_property
+    def memories(self) -> tuple[analysis.MemoryUse, ...]:
+        """How far each on-chip memory is used, and what it has."""
+        peaks = analysis.peak_bytes(self.program)
+        return tuple(analysis.MemoryUse(b, peak, self.device.buffer_bytes(b)) for b, peak in peaks.items())
+
+    def lane_name(self, pipe: Pipe, kind: CoreKind | None) -> str:
+        """Return what reports call a pipe: its name, in a mixed kernel with the kind of its cores; None for both."""
+        return f"{kind.name} {pipe.name}" if self.program.kernel_type.is_mix and kind is not None else pipe.name
+
+    @cached_property
+    def lane_use(self) -> dict[tuple[CoreKind, Pipe], tuple[analysis.PipeUse, ...]]:
+        """The use of every pipe that has work on each kind of core, in the order of kinds and pipes."""
+        found: dict[tuple[CoreKind, Pipe], list[analysis.PipeUse]] = {}
+        for use in self.pipe_use:
+            found.setdefault((self.program.core_kind(use.core), use.pipe), []).append(use)
+        kinds = list(dict.fromkeys(self.program.kernel_type.kinds))
+        ordered = sorted(found, key=lambda lane: (kinds.index(lane[0]), lane[1]))
+        return {lane: tuple(found[lane]) for lane in ordered}
 
     @cached_property
     def digest(self) -> str:
@@ -125,9 +144,9 @@ class RunResult:
         """The five largest causes on pipes that work on data.
 
         The scalar unit's own waits are left out: it runs ahead of the pipes and is meant to wait for them. Where that
-        costs something, another pipe waits for dispatch.
+        costs something, another pipe waits for dispatch. Waits for other cores are no such waits.
         """
-        return tuple(c for c in self.causes if c.pipe is not Pipe.S)[:5]
+        return tuple(c for c in self.causes if c.pipe is not Pipe.S or c.wait is Wait.CROSS_CORE)[:5]
 
     @cached_property
     def step_cycles(self) -> dict[str, int]:
@@ -136,12 +155,16 @@ class RunResult:
 
     @property
     def bottleneck(self) -> str:
-        """The pipe with the most busy cycles over all cores; "none" for an empty program."""
-        totals: dict[Pipe, int] = {}
-        for use in self.pipe_use:
-            if use.pipe is not Pipe.S:
-                totals[use.pipe] = totals.get(use.pipe, 0) + use.busy_cycles
-        return max(totals, key=lambda p: totals[p]).name if totals else "none"
+        """The pipe with the most busy cycles for each core of its kind; "none" for an empty program."""
+        busy = {
+            (kind, pipe): sum(use.busy_cycles for use in uses) / self.program.cores_of_kind(kind)
+            for (kind, pipe), uses in self.lane_use.items()
+            if pipe is not Pipe.S
+        }
+        if not busy:
+            return "none"
+        kind, pipe = max(busy, key=lambda lane: busy[lane])
+        return self.lane_name(pipe, kind)
 
     def instruction_log(self) -> list[dict[str, str]]:
         """Return the instruction log of core 0; data columns are filled if the run kept them (single API calls do)."""
@@ -150,20 +173,20 @@ class RunResult:
     def summary(self) -> dict[str, Any]:
         """Return the run in plain numbers, ready for JSON."""
         pipes: dict[str, dict[str, int]] = {}
-        for use in self.pipe_use:
-            total = pipes.setdefault(
-                use.pipe.name, {"busy_cycles": 0, "stalled_cycles": 0, "idle_cycles": 0, "rows": 0}
-            )
-            total["busy_cycles"] += use.busy_cycles
-            total["stalled_cycles"] += use.stalled_cycles
-            total["idle_cycles"] += use.idle_cycles
-            total["rows"] += use.rows
+        for (kind, pipe), uses in self.lane_use.items():
+            pipes[self.lane_name(pipe, kind)] = {
+                "busy_cycles": sum(use.busy_cycles for use in uses),
+                "stalled_cycles": sum(use.stalled_cycles for use in uses),
+                "idle_cycles": sum(use.idle_cycles for use in uses),
+                "rows": sum(use.rows for use in uses),
+            }
         return {
             "name": self.name,
             "device": self.device.name,
             "calibrated": self.device.calibrated.value,
             "digest": self.digest,
             "block_dim": self.program.block_dim,
+            **self._cube_summary(),
             "makespan_cycles": self.makespan_cycles,
             "makespan_us": round(self.makespan_us, 6),
             "clock_mhz": self.device.clock_mhz,
@@ -181,11 +204,35 @@ class RunResult:
             "bytes_moved": analysis.bytes_moved(self.program),
             "step_cycles": self.step_cycles,
             "waits": [
-                {"pipe": c.pipe.name, "cause": c.wait.words, "name": c.name, "line": c.line, "count": c.count,
-                 "cycles": c.cycles}
+                {"pipe": self.lane_name(c.pipe, c.kind), "cause": c.wait.words, "name": c.name, "line": c.line,
+                 "count": c.count, "cycles": c.cycles}
                 for c in self.top_causes
             ],
             "findings": {s.name.lower(): sum(f.severity is s for f in self.findings) for s in Severity},
             "expectations_met": all(e.met is not False for e in self.expectations),
             "despite_findings": self.despite_findings,
+        }  # fmt: skip
+
+    @property
+    def has_cube(self) -> bool:
+        """Whether Cube cores of their own run the kernel, so that there is more than UB and its pipes."""
+        return self.program.kernel_type not in SINGLE_KIND
+
+    @property
+    def memory_title(self) -> str:
+        """What the picture of the memory map is called."""
+        return "on-chip memory over time" if self.has_cube else "UB over time"
+
+    def _cube_summary(self) -> dict[str, Any]:
+        """What the summary has of kernels with Cube cores: their type, and every memory."""
+        if not self.has_cube:
+            return {}
+        return {
+            "kernel_type": self.program.kernel_type.name,
+            "memories": {
+                m.buffer.name: {
+                    "peak_bytes": m.peak_bytes, "capacity_bytes": m.capacity_bytes, "free_bytes": m.free_bytes
+                }
+                for m in self.memories
+            },
         }  # fmt: skip

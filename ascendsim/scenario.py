@@ -154,6 +154,8 @@ class ExpectSpec(_Model):
     us: Range | None = None
     cycles: Range | None = None
     peak_ub_bytes: Range | None = None
+    peak_bytes: dict[Literal["UB", "L1", "L0A", "L0B", "L0C", "BT", "FB"], Range] | None = None
+    """By on-chip memory; one that nothing lies in has 0."""
     overlap: dict[str, Range] = Field(default_factory=dict)
     findings: list[str] | None = None
     """Exactly these codes, in any order and number; [] for none. Left out: not looked at."""

@@ -92,6 +92,12 @@ class KernelType(Enum):
         """Whether Cube and Vector cores work together."""
         return len(self.value) > 1
 
+    @property
+    def block_word(self) -> str:
+        """What block_dim counts, as a plural."""
+        words = {KernelType.AIC_ONLY: "AICs", KernelType.AIV_ONLY: "AIVs"}
+        return words.get(self, "AI Cores")
+
 
 class HardEvent(IntEnum):
     """A flag pair `source_destination` (asc-devkit, SetFlag/WaitFlag page; kernel_event).

@@ -23,7 +23,7 @@ Source: msopprof (trace of the simulator), MindStudio Insight (operator timeline
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, TypeVar
@@ -78,25 +78,44 @@ LANES = {
 }
 """Lane names, order and colours. Source: msopprof, core timeline."""
 
+CROSS_CNAMES = {Kind.SET_FLAG: "black", Kind.WAIT_FLAG: "yellow"}
+"""Colours of flags between cores, which are slices like any other: one set may release several waits, and a viewer
+pairs begins and ends by their number alone."""
+
 FLAGS = {Kind.SET_FLAG: ("SET_FLAG", "black"), Kind.WAIT_FLAG: ("WAIT_FLAG", "yellow")}
 """Name and colour of the slices that are written as begin and end."""
 
 MNEMONICS = {
+    "copy_cbuf_to_bt": "MOV_L1_TO_BT",
+    "copy_cbuf_to_fbuf": "MOV_L1_TO_FB",
+    "copy_cbuf_to_gm": "MOV_L1_TO_OUT",
+    "copy_gm_to_cbuf": "MOV_OUT_TO_L1",
+    "copy_gm_to_cbuf_multi_nd2nz": "MOV_OUT_TO_L1_MULTI_ND2NZ",
     "copy_gm_to_ubuf": "MOV_OUT_TO_UB",
     "copy_gm_to_ubuf_align": "MOV_OUT_TO_UB_ALIGN",
+    "copy_ubuf_to_cbuf": "MOV_UB_TO_L1",
     "copy_ubuf_to_gm": "MOV_UB_TO_OUT",
     "copy_ubuf_to_gm_align": "MOV_UB_TO_OUT_ALIGN",
     "copy_ubuf_to_ubuf": "MOV_UB_TO_UB",
+    "fix_matrix_cc_to_cbuf": "FIX_L0C_TO_L1",
+    "fix_matrix_cc_to_gm": "FIX_L0C_TO_OUT",
+    "load_cbuf_to_ca": "LOAD_2D",
+    "load_cbuf_to_cb": "LOAD_2D",
+    "load_gm_to_cbuf": "LOAD_2D",
     "pipe_barrier": "BAR",
     "scalar_load": "LD_XD_XN_IMM",
     "set_mask_count": "MOV_SPR_XN",
     "set_mask_norm": "MOV_SPR_XN",
     "set_vector_mask": "MOVEMASK",
 }
-"""Intrinsics whose trace name is not their own in capitals. Source: msopprof, instruction tables of A2."""
+"""Intrinsics whose trace name is not their own in capitals. Source: msopprof, instruction tables of A2.
+
+Names of moves between L1, BT, FB and L0C follow those of the others.
+"""
 
 THROUGHPUT = ("GM_TO_UB", "GM_TO_L1", "GM_TO_TOTAL", "UB_TO_GM", "L1_TO_GM", "TOTAL_TO_GM")
-"""Tracks of the throughput counters, in msopprof's order. L1 is never used by vector cores; its tracks stay 0."""
+"""Tracks of the throughput counters, in msopprof's order; those of L1 stay 0 without Cube cores. What Fixpipe stores is
+in the last one only."""
 
 MB_PER_S = 1e6 / 2**20
 """A byte per microsecond in the unit of the throughput counters, whose MB is 2**20 bytes. Source: msopprof."""
@@ -121,7 +140,14 @@ def trace_json(result: RunResult, time: Time = "us") -> str:
         pairs = _renumbered(pairs, result.timeline["number"], shown["number"])
         result = replace(result, timeline=shown)
     traffic = _throughput(result, mhz) if result.timeline.is_whole else _utilisation(result, mhz)
-    events = (*_metadata(result), *_RowEvents(result, pairs, mhz).all(), *traffic, *_memory_bytes(result, mhz))
+    all_lives = analysis.Lives(result.program, result.timeline)
+    lives = {core: all_lives.of(core) for core in _cores(result)}
+    events = (
+        *_metadata(result, lives),
+        *_RowEvents(result, pairs, mhz).all(),
+        *traffic,
+        *_local_bytes(result, lives, mhz),
+    )
     lines = ",\n".join(events)
     return f'{_dumps(head)[:-1]},"traceEvents":[\n{lines}\n]}}\n'
 
@@ -258,14 +284,21 @@ def core_name(result: RunResult, core: int) -> str:
 
 
 def _place_of(result: RunResult, core: int) -> tuple[int, int]:
-    """Number of a core's AI Core, and which of its vector cores it is, -1 for the Cube core."""
-    kinds = result.program.kernel_type.kinds
-    if result.program.kernel_type.is_mix:
-        number, place = divmod(core, len(kinds))
-        return number, place - kinds.count(CoreKind.AIC)
-    if kinds == (CoreKind.AIC,):
+    """(AI Core, which of its vector cores; -1 for its Cube core)."""
+    program = result.program
+    if program.kernel_type.is_mix:
+        number, place = divmod(core, program.block_cores)
+        return number, place - 1
+    if program.core_kind(core) is CoreKind.AIC:
         return core, -1
-    return divmod(core, _vector_cores(result))
+    number, vector = divmod(core, _vector_cores(result))
+    return number, vector
+
+
+def _cores(result: RunResult) -> list[int]:
+    """Cores that have rows here."""
+    cores: list[int] = np.unique(result.timeline["core"]).tolist()
+    return cores
 
 
 def _vector_cores(result: RunResult) -> int:
@@ -275,30 +308,28 @@ def _vector_cores(result: RunResult) -> int:
 
 def _sort_index(result: RunResult, core: int) -> int:
     """Place among all cores, each cube core before its vector cores. Source: msopprof, core timeline."""
-    per_core = _vector_cores(result)
     number, vector = _place_of(result, core)
-    return (1 + per_core) * number + 2 + vector
+    return (1 + _vector_cores(result)) * number + 2 + vector
 
 
-def _metadata(result: RunResult) -> Iterator[str]:
+def _metadata(result: RunResult, lives: Mapping[int, tuple[analysis.Life, ...]]) -> Iterator[str]:
     """Names and order of processes and lanes."""
     t = result.timeline
-    for core in np.unique(t["core"]).tolist():
+    for core in _cores(result):
         pid, index = core_name(result, core), _sort_index(result, core)
         yield from _process(pid, index)
         pipes = (Pipe(p) for p in np.unique(t["pipe"][t["core"] == core]).tolist())
         for lane in sorted((LANES[p] for p in pipes), key=lambda lane: lane.sort_index):
             yield _meta("thread_name", pid, lane.tid, {"name": lane.tid})
             yield _meta("thread_sort_index", pid, lane.tid, {"sort_index": lane.sort_index})
-        for memory in _memories(result, core):
-            yield from _process(f"{pid} {memory.name}", index)
+        for buffer in _buffers(result, core, lives[core]):
+            yield from _process(f"{pid} {buffer.name}", index)
 
 
-def _memories(result: RunResult, core: int) -> tuple[Buffer, ...]:
-    """On-chip memories of a core that the run uses; UB of a core that has one is always among them."""
-    has = result.device.core[result.program.core_kind(core).value].buffers.value
-    used = {Buffer.UB.name, *(name for name, count in result.peak_bytes.items() if count)}
-    return tuple(buffer for buffer in Buffer if buffer.name in has and buffer.name in used)
+def _buffers(result: RunResult, core: int, lives: Iterable[analysis.Life]) -> list[Buffer]:
+    """Memories whose use is counted: those that something lies in, and UB of a core that has one."""
+    own = set() if result.program.core_kind(core) is CoreKind.AIC else {Buffer.UB}
+    return sorted(own | {life.buffer for life in lives})
 
 
 def _process(pid: str, index: int) -> Iterator[str]:
@@ -343,6 +374,9 @@ class _RowEvents:
         self.columns = {name: result.timeline[name].tolist() for name in result.timeline.columns}
         self.set_of = set_of
         self.wait_of = {by: wait for wait, by in set_of.items()}
+        self.waits_of: dict[int, list[int]] = {}
+        for wait, by in set_of.items():
+            self.waits_of.setdefault(by, []).append(wait)
         self.begin_ps, self.end_ps = _placed(result.timeline, set_of, mhz)
         self.calls: dict[int, tuple[Call, str]] = {}
         self.texts: dict[tuple[int, int], _RowText] = {}
@@ -352,7 +386,9 @@ class _RowEvents:
     def all(self) -> Iterator[str]:
         """Every row's events."""
         for at, kind in enumerate(self.columns["kind"]):
-            if kind in FLAGS:
+            if kind in FLAGS and analysis.is_cross_flag(self.rows.row(at)):
+                yield from self._cross(at)
+            elif kind in FLAGS:
                 yield from self._flag(at)
             else:
                 yield self._slice(at)
@@ -381,6 +417,19 @@ class _RowEvents:
         if at in self.set_of:
             yield self._arrow("t", self.set_of[at], at, own, end - NS)
         yield f'{{"name":{text.name},"ph":"E",{own},"ts":{_us(end)}}}'
+
+    def _cross(self, at: int) -> Iterator[str]:
+        """The slice of a flag between cores, and the arrows to all waits that it releases, or from its set.
+
+        An arrow has the number of its wait: that of the set belongs to several.
+        """
+        yield self._slice(at)
+        for wait in self.waits_of.get(at, ()):
+            own = f'"id":{self.columns["number"][wait] + 1},{self._place(at)}'
+            yield self._arrow("s", at, wait, own, self.begin_ps[at])
+        if at in self.set_of:
+            own = f'"id":{self.columns["number"][at] + 1},{self._place(at)}'
+            yield self._arrow("t", self.set_of[at], at, own, self.end_ps[at] - NS)
 
     def _arrow(self, phase: str, set_at: int, wait_at: int, own: str, ps: int) -> str:
         category = f"{self._lane(set_at).tid}To{self._lane(wait_at).tid}"
@@ -411,6 +460,8 @@ class _RowEvents:
         )
         step, name = program.steps[row.step], mnemonic(row)
         title, cname = FLAGS.get(kind, (MNEMONICS.get(name, name.upper()), self._lane(at).cname))
+        if analysis.is_cross_flag(row):
+            title, cname = name.upper(), CROSS_CNAMES[kind]
         is_same = all(refs[operand.tensor].buffer is not Buffer.GM for _, operand in row.operands)
         return _RowText(
             name=_dumps(title),
@@ -459,6 +510,8 @@ class _RowEvents:
             event = HardEvent(row.param("event"))
             pipes = f"PIPE:{LANES[event.src].flag_name},TRIGGERPIPE:{LANES[event.dst].flag_name}"
             return f"{pipes},FLAGID:{row.param('event_id')},"
+        if analysis.is_cross_flag(row):
+            return f"PIPE:{LANES[row.pipe].flag_name},MODE:{row.param('mode')},FLAGID:{row.param('flag_id')},"
         if row.op.name == "pipe_barrier":
             return f"PIPE:{LANES[Pipe(row.param('barrier_pipe'))].flag_name},"
         operands = [f"{role.upper()}:{self._operand(at, operand)}" for role, operand in row.operands]
@@ -517,10 +570,8 @@ def _throughput(result: RunResult, mhz: int) -> Iterator[str]:
     """GM traffic of all cores: a point for each microsecond of the device's clock, and a last one of 0."""
     moved = {name: _moved_bytes(transfers, result.device.clock_mhz) for name, transfers in _transfers(result).items()}
     points = max((index + 2 for counts in moved.values() for index in counts), default=0)
-    moved |= {
-        "GM_TO_TOTAL": moved["GM_TO_UB"] + moved["GM_TO_L1"],
-        "TOTAL_TO_GM": moved["UB_TO_GM"] + moved["L1_TO_GM"] + moved["L0C_TO_GM"],
-    }
+    for total, way in (("GM_TO_TOTAL", "GM_TO_"), ("TOTAL_TO_GM", "_TO_GM")):
+        moved[total] = sum((counts for name, counts in moved.items() if way in name), Counter[int]())
     for index in range(points):
         ps = picoseconds(index * result.device.clock_mhz, mhz)
         for name in THROUGHPUT:
@@ -531,19 +582,14 @@ def _throughput(result: RunResult, mhz: int) -> Iterator[str]:
 def _transfers(result: RunResult) -> dict[str, list[tuple[int, int, int]]]:
     """Bytes, start and end of occupancy of every transfer, by direction."""
     t, rows = result.timeline, analysis.Rows(result.program, result.timeline)
-    found: dict[str, list[tuple[int, int, int]]] = {
-        name: [] for name in ("GM_TO_UB", "GM_TO_L1", "UB_TO_GM", "L1_TO_GM", "L0C_TO_GM")
-    }
+    found: dict[str, list[tuple[int, int, int]]] = {}
     for number in np.flatnonzero(t["kind"] == Kind.TRANSFER).tolist():
         row = rows.row(number)
         assert row.src0 is not None
         assert row.dst is not None
-        source, target = (rows.tensors(number)[o.tensor].buffer for o in (row.src0, row.dst))
+        source, target = (rows.tensors(number)[operand.tensor].buffer.name for operand in (row.src0, row.dst))
         span = _bytes(row), int(t["start"][number]), int(t["occupied"][number])
-        if source is Buffer.GM:  # what goes straight to L0 is told with L1: there is no name of its own
-            found["GM_TO_UB" if target is Buffer.UB else "GM_TO_L1"].append(span)
-        else:
-            found[f"{source.name}_TO_GM"].append(span)
+        found.setdefault(f"{source}_TO_{target}", []).append(span)
     return found
 
 
@@ -571,16 +617,14 @@ def _utilisation(result: RunResult, mhz: int) -> Iterator[str]:
                 yield _counter("Utilisation", LANES[pipe].tid, {"busy(%)": now}, ps)
 
 
-def _memory_bytes(result: RunResult, mhz: int) -> Iterator[str]:
-    """Bytes of each memory in use on each core, a point for each change."""
-    lives = analysis.Lives(result.program, result.timeline)
-    for core in np.unique(result.timeline["core"]).tolist():
-        own = lives.of(core)
-        for memory in _memories(result, core):
-            at, used = analysis.occupancy(tuple(life for life in own if life.buffer is memory))
-            pid = f"{core_name(result, core)} {memory.name}"
+def _local_bytes(result: RunResult, lives: Mapping[int, tuple[analysis.Life, ...]], mhz: int) -> Iterator[str]:
+    """Bytes of each on-chip memory in use on each core, a point for each change."""
+    for core, found in lives.items():
+        for buffer in _buffers(result, core, found):
+            at, used = analysis.occupancy([life for life in found if life.buffer is buffer])
+            pid, name = f"{core_name(result, core)} {buffer.name}", f"{buffer.name} bytes"
             before = 0
             for cycle, count in zip(at.tolist(), used.tolist(), strict=True):
                 if count != before:
-                    yield _counter(pid, f"{memory.name} bytes", {"used": count}, picoseconds(cycle, mhz))
+                    yield _counter(pid, name, {"used": count}, picoseconds(cycle, mhz))
                 before = count

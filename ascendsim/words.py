@@ -1,10 +1,12 @@
 """Waiting causes and pipe use in words, for reports and `why`."""
 
-from ascendsim.analysis import Cause
+from collections.abc import Sequence
+
+from ascendsim.analysis import Cause, PipeUse
 from ascendsim.engine.base import Wait
 from ascendsim.record import END_OF_KERNEL
 from ascendsim.result import RunResult
-from ascendsim.terms import Pipe
+from ascendsim.terms import CoreKind, Pipe
 
 
 def pipe_names(text: str) -> tuple[Pipe, ...]:
@@ -24,13 +26,19 @@ def pipe_names(text: str) -> tuple[Pipe, ...]:
 
 def cause_sentence(result: RunResult, cause: Cause) -> str:
     """Return one cause as a sentence: who waited, how long, for what, where, and what would help."""
-    total = sum(1 for u in result.pipe_use if u.pipe is cause.pipe) * result.makespan_cycles
+    total = len(_uses(result, cause.pipe, cause.kind)) * result.makespan_cycles
     share = f"{cause.cycles / total:.1%}" if total else "0 %"
     times = "once" if cause.count == 1 else f"{cause.count} times"
     return (
-        f"{cause.pipe.name} waited {cause.cycles} cycles ({share} of its time, {times}) "
+        f"{result.lane_name(cause.pipe, cause.kind)} waited {cause.cycles} cycles ({share} of its time, {times}) "
         f"{_because(result, cause)} [{cause.line}]. {_advice(result, cause)}"
     ).strip()
+
+
+def _uses(result: RunResult, pipe: Pipe, kind: CoreKind | None) -> list[PipeUse]:
+    """The use of a pipe on all cores of a kind; None for those of every kind."""
+    of_kind = ((k, uses) for (k, p), uses in result.lane_use.items() if p is pipe)
+    return [use for k, uses in of_kind if kind in (None, k) for use in uses]
 
 
 def _because(result: RunResult, cause: Cause) -> str:
@@ -42,10 +50,25 @@ def _because(result: RunResult, cause: Cause) -> str:
         Wait.FLAG: f"for data in queue {cause.name}" if is_queue else f"for the flag {cause.name}",
         Wait.BARRIER: f"for its own results at a barrier in step {cause.name}",
         Wait.BANDWIDTH: f"because other cores shared the bandwidth of tensor {cause.name}",
+        Wait.CROSS_CORE: f"for the cross-core {cause.name}",
         Wait.QUEUE_FULL: f"because the queue of {cause.name} was full",
         Wait.DISPATCH: f"because the scalar unit had not issued the work of {cause.name} yet",
     }
     return texts.get(cause.wait, f"for {cause.wait.words}")
+
+
+_L1_TURNS, _L0_TURNS = "loading into L1 and into L0", "loading into L0 and multiplying"
+_TURNS = {
+    "VECOUT": "computing and storing",
+    "A1": _L1_TURNS,
+    "B1": _L1_TURNS,
+    "C1": _L1_TURNS,
+    "A2": _L0_TURNS,
+    "B2": _L0_TURNS,
+    "C2": _L0_TURNS,
+    "CO1": "multiplying and storing",
+}
+"""What takes turns where a queue on a position has one buffer."""
 
 
 def _buffers(result: RunResult, queue: str) -> str:
@@ -58,7 +81,7 @@ def _advice(result: RunResult, cause: Cause) -> str:
         return f"Give {cause.name} another buffer, or free it earlier."
     single = [q for q in result.program.ques if q.name == cause.name and q.num == 1]
     if cause.wait is Wait.FLAG and single:
-        turns = "computing and storing" if single[0].position == "VECOUT" else "loading and computing"
+        turns = _TURNS.get(single[0].position, "loading and computing")
         return f"{cause.name} has 1 buffer, so {turns} take turns; with 2 they can overlap."
     if cause.wait is Wait.DISPATCH:
         return "Issue it earlier in the program, before a step that makes the scalar unit wait."
@@ -69,7 +92,7 @@ def why(result: RunResult, pipes: tuple[Pipe, ...], most: int = 8) -> list[str]:
     """Return how busy the given pipes were, how far they overlap, and what they waited for, in sentences."""
     chosen = pipes or tuple(sorted({u.pipe for u in result.pipe_use}))
     lines = [result.device.caution] if result.device.caution else []
-    lines += [_use_sentence(result, pipe) for pipe in chosen]
+    lines += [sentence for pipe in chosen for sentence in _use_sentences(result, pipe)]
     lines += [
         f"{o.first.name} and {o.second.name} worked at the same time for {o.shared_cycles} cycles, "
         f"{o.share:.0%} of the less busy one's time."
@@ -85,13 +108,16 @@ def why(result: RunResult, pipes: tuple[Pipe, ...], most: int = 8) -> list[str]:
     return lines
 
 
-def _use_sentence(result: RunResult, pipe: Pipe) -> str:
-    uses = [u for u in result.pipe_use if u.pipe is pipe]
-    if not uses:
-        return f"{pipe.name} has no work."
+def _use_sentences(result: RunResult, pipe: Pipe) -> list[str]:
+    """How busy a pipe is, in a mixed kernel on each kind of core."""
+    lanes = {kind: uses for (kind, p), uses in result.lane_use.items() if p is pipe}
+    return [_use_sentence(result, pipe, kind, uses) for kind, uses in lanes.items()] or [f"{pipe.name} has no work."]
+
+
+def _use_sentence(result: RunResult, pipe: Pipe, kind: CoreKind, uses: Sequence[PipeUse]) -> str:
     total = len(uses) * result.makespan_cycles
     busy, stalled = sum(u.busy_cycles for u in uses), sum(u.stalled_cycles for u in uses)
     return (
-        f"{pipe.name} was busy {busy / total:.0%}, stalled {stalled / total:.0%} and idle "
+        f"{result.lane_name(pipe, kind)} was busy {busy / total:.0%}, stalled {stalled / total:.0%} and idle "
         f"{(total - busy - stalled) / total:.0%} of {result.makespan_cycles} cycles on {len(uses)} cores."
     )

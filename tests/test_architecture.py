@@ -61,7 +61,7 @@ LAYERS = {
         ),
     },
     "cost": {"device", "engine", "errors", "isa", "program", "terms"},
-    "analysis": {"engine", "isa", "memory", "program", "terms"},
+    "analysis": {"cross", "engine", "isa", "memory", "program", "terms"},
     "checks": {
         *("analysis", "checks", "context", "cost", "cross", "device", "engine", "errors", "isa", "layout", "looker"),
         *("memory", "program", "terms"),
@@ -74,7 +74,7 @@ LAYERS = {
     "window": {"engine", "errors", "program"},
     "result": {"analysis", "computed", "device", "engine", "errors", "program", "terms"},
     "words": {"analysis", "engine", "record", "result", "terms"},
-    "report": {"errors", "result", "terms", "words"},
+    "report": {"analysis", "errors", "result", "terms", "words"},
     "trace": {"__init__", "analysis", "device", "engine", "isa", "program", "result", "terms"},
     "plot": {
         *("analysis", "device", "engine", "isa", "painter", "plan", "program", "result", "stored", "terms", "tmpsize"),

@@ -484,11 +484,11 @@ def test_a_life_has_the_colour_and_the_place_of_its_allocation(double):
     lives = analysis.lives(double.program, double.timeline, 0)
     assert {life.position for life in lives} == {"VECIN", "VECCALC", "VECOUT"}
     for life, box in zip(lives, boxes, strict=True):
-        colour = memory._POSITIONS[life.position]
+        colour = memory.POSITIONS[life.position]
         assert box.look.fill == (style.lighter(colour, 0.35) if life.tile % 2 else colour)
         ((left, top, right, bottom),) = box.boxes
-        assert left - memory._LEFT == pytest.approx(life.start / double.makespan_cycles * memory._CHART)
-        assert right - memory._LEFT == pytest.approx(life.end / double.makespan_cycles * memory._CHART)
+        assert left - memory.LEFT == pytest.approx(life.start / double.makespan_cycles * memory.CHART)
+        assert right - memory.LEFT == pytest.approx(life.end / double.makespan_cycles * memory.CHART)
         assert bottom - style.TOP == pytest.approx(4.6 * (1 - life.address_bytes / double.device.ub_bytes))
         assert bottom - top == pytest.approx(4.6 * life.allocation_bytes / double.device.ub_bytes)
 
@@ -726,19 +726,19 @@ def test_no_row_is_missing_at_the_edges(double, calls, core):
 
 def test_what_is_kept_and_drawn(double, long, long_windows, short_windows):
     begin, end = analysis.edges(long.program, long.timeline, 0)
-    assert [(p.name, p.first, p.last) for p in parts.kept(long, 0)] == [("first part", *begin), ("last part", *end)]
-    assert parts.to_draw(long, 0) == parts.kept(long, 0)
-    assert [(p.first, p.last) for p in parts.to_draw(long_windows, 0)] == list(WINDOWS)
+    assert [(p.name, p.first, p.last) for p in parts.kept(long, (0,))] == [("first part", *begin), ("last part", *end)]
+    assert parts.to_draw(long, (0,)) == parts.kept(long, (0,))
+    assert [(p.first, p.last) for p in parts.to_draw(long_windows, (0,))] == list(WINDOWS)
     assert [(p.first, p.last) for p in parts.windows(short_windows)][-1] == (14_000, double.makespan_cycles)
-    assert parts.kept(double, 0) == [parts.Part("run", 0, double.makespan_cycles)]
+    assert parts.kept(double, (0,)) == [parts.Part("run", 0, double.makespan_cycles)]
     meeting = _kept(double, 3, ((begin[0], begin[1] + 5), (begin[1] + 5, begin[1] + 9)))
-    first = parts.kept(meeting, 0)[0]
+    first = parts.kept(meeting, (0,))[0]
     assert (first.first, first.last) == (0, begin[1] + 9)
 
 
 @pytest.mark.parametrize("pipe", PIPES)
 def test_a_kept_part_shows_what_the_whole_run_shows_there(double, long, pipe):
-    for part in parts.kept(long, 0):
+    for part in parts.kept(long, (0,)):
         whole, cut = (lanes.view_of(result, (0,), part.first, part.last) for result in (double, long))
         shown = [[(max(b.start, part.first), min(b.occupied, part.last)) for b in lanes._bars(v, 0, pipe)
                   if b.occupied > part.first] for v in (whole, cut)]  # fmt: skip
@@ -786,10 +786,10 @@ def test_the_overview_shows_use_marks_and_periods(repeated):
 
 
 def test_the_strip_marks_where_rows_are(long, long_windows):
-    for result, drawn_parts in ((long, parts.kept(long, 0)), (long_windows, parts.windows(long_windows))):
+    for result, drawn_parts in ((long, parts.kept(long, (0,))), (long_windows, parts.windows(long_windows))):
         picture = plot.timeline_picture(result)
         scale = lanes.CHART / result.makespan_cycles
-        for look, wanted in ((overview._DRAWN, drawn_parts), (overview._KEPT, parts.kept(result, 0))):
+        for look, wanted in ((overview._DRAWN, drawn_parts), (overview._KEPT, parts.kept(result, (0,)))):
             boxes = [item.boxes[0] for item in picture.items() if isinstance(item, Boxes) and item.look == look]
             strip = [(b[0] - lanes.LEFT, b[2] - lanes.LEFT) for b in boxes if b[1] == pytest.approx(style.TOP + 0.04)]
             assert strip == [pytest.approx((p.first * scale, p.last * scale)) for p in wanted]

@@ -5,7 +5,7 @@ from ascendsim.isa.convert import cast_mnemonic
 from ascendsim.isa.instruction import MicroKind, MicroRow, Operand, Row, TensorRef
 from ascendsim.isa.move import COPY, PAD_IN, PAD_OUT
 from ascendsim.isa.transpose import va_addresses
-from ascendsim.terms import CmpMode, HardEvent, Pipe, ReduceOrder, SelMode
+from ascendsim.terms import CmpMode, CO2Layout, CrossMode, HardEvent, Pipe, QuantMode, ReduceOrder, SelMode
 
 COLUMNS = (
     "index", "ascendc_api", "instr", "pipe", "dtype", "dst_tensor", "dst_off_bytes", "src0_tensor", "src0_off_bytes",
@@ -20,11 +20,15 @@ _STRIDES = ("repeat", "dst_blk_stride", "src0_blk_stride", "src1_blk_stride", "d
 _NOTED = ("order", "sel_mode", "with_index", "base_bytes", "pattern")
 """Parameters of an instruction's own that a log's note shows."""
 _COPY_NOTE = {"block_count": "nburst", "block_len": "len_blk"}
-_CUBE_PIPES = (Pipe.M, Pipe.MTE1, Pipe.FIX)
-_ALL_NOTED = ("CrossCoreSetFlag", "CrossCoreWaitFlag", "DataCopy", "LoadData")
+_NAMED_NOTES = ("DataCopyND2NZ", "LoadData", "LoadDataWithTranspose", "Mmad", "Fixpipe")
+"""Instructions of the Cube, whose note has all their parameters; those of the recorder's own are left out."""
+_UNSAID = ("is_nz", "nd_stride_elements")
 _BIT_MOVES = ("Copy", "Brcb", "Gather", "Gatherb", "GatherMask", "Transpose")
 _TRANSPOSE = "TransDataTo5HD"
 """Its operands are in VA registers, so logs show no tensors; its running number is left out."""
+
+
+_ORDERS = ("set_flag", "wait_flag", "cross_core_set_flag", "cross_core_wait_flag", "pipe_barrier")
 
 
 def mnemonic(row: Row) -> str:
@@ -55,37 +59,93 @@ def dtype_text(row: Row) -> str:
 
 
 def _types(to: DType, of: DType, row: Row) -> str:
-    """Of a comparison the type that is compared, of other masked instructions both where they differ."""
+    """Of a comparison the type that is compared, of other masked instructions and the Cube's both where they differ."""
     if "cmp_mode" in row.op.params:
         return of.log_name
-    is_mixed = row.op.uses_mask and (row.op.api == "Cast" or of is not to)
+    is_computed = row.op.uses_mask or row.op.api in ("Mmad", "Fixpipe")
+    is_mixed = is_computed and (row.op.api == "Cast" or of is not to)
     return f"{to.log_name}<-{of.log_name}" if is_mixed else to.log_name
 
 
 def note(row: Row, tensors: tuple[TensorRef, ...]) -> str:
     """Return what does not fit the other columns: flags, barrier pipes, burst geometry, modes of an instruction."""
-    if row.op.name in ("set_flag", "wait_flag"):
-        event = HardEvent(row.param("event"))
-        return f"{event.src.name}->{event.dst.name};id={row.param('event_id')}"
-    if row.op.name == "pipe_barrier":
-        return f"pipe={Pipe(row.param('barrier_pipe')).name}"
+    if row.op.name in _ORDERS:
+        return _order_note(row)
+    if cube_api(row) in _NAMED_NOTES:
+        return _cube_note(row, tensors)
     if row.op.params in (COPY, PAD_IN, PAD_OUT):
         named = zip(row.op.params, row.params, strict=True)
         return ";".join(f"{_COPY_NOTE.get(n, n)}={v}" for n, v in named)
     if row.op.api == _TRANSPOSE:
         return _transpose_note(row, tensors)
-    if row.pipe in _CUBE_PIPES or row.op.api in _ALL_NOTED:
-        return _all_params(row, tensors)
-    own = [f"{name}={_noted(name, row.param(name))}" for name in _NOTED if name in row.op.params]
-    return ";".join(own if row.op.mnemonic != "vcadd" else [f"mode={int(row.dst is None)}"])
+    if row.op.mnemonic == "vcadd":
+        return "mode=1" if row.dst is None else "mode=0"
+    return ";".join(f"{name}={_noted(name, row.param(name))}" for name in _NOTED if name in row.op.params)
 
 
-def _all_params(row: Row, tensors: tuple[TensorRef, ...]) -> str:
-    """Every parameter, and the third source, which has no column."""
-    named = [f"{n}={v}" for n, v in zip(row.op.params, row.params, strict=True)]
+def _order_note(row: Row) -> str:
+    """The flag of a set or wait, the pipe of a barrier."""
+    if row.op.name == "pipe_barrier":
+        return f"pipe={Pipe(row.param('barrier_pipe')).name}"
+    if "mode" in row.op.params:
+        mode = "all" if row.param("mode") == CrossMode.ALL else row.param("mode")
+        return f"mode={mode};id={row.param('flag_id')}"
+    event = HardEvent(row.param("event"))
+    return f"{event.src.name}->{event.dst.name};id={row.param('event_id')}"
+
+
+def cube_api(row: Row) -> str:
+    """Return the AscendC name of an instruction, the copy that makes fractals told from plain ones."""
+    return "DataCopyND2NZ" if "n_value" in row.op.params else row.op.api
+
+
+def _cube_note(row: Row, tensors: tuple[TensorRef, ...]) -> str:
+    """Parameters of an instruction of the Cube, in their order; behind them a third source, which has no column."""
+    named = [(n, v) for n, v in zip(row.op.params, row.params, strict=True) if n not in _UNSAID]
+    parts = [f"{name}={_cube_noted(name, value)}" for name, value in named]
     if row.src2 is not None:
-        named.append(f"src2={tensors[row.src2.tensor].name}+{row.src2.offset_bytes}")
-    return ";".join(named)
+        name, offset = _place(row.src2, tensors)
+        parts.append(f"src2={name}+{offset}")
+    return ";".join(parts)
+
+
+def _cube_noted(name: str, value: int) -> str:
+    """A parameter by its name in AscendC where it is one of few."""
+    if name == "quant_pre":
+        return QuantMode(value).name
+    if name == "layout":
+        return CO2Layout(value).name
+    return f"0x{value:08x}" if name == "deq_scalar_bits" else str(value)
+
+
+def size_text(row: Row) -> str:
+    """Return how much an instruction of the Cube works on, for pictures; "" for any other.
+
+    Mmad: m x n x k. ND2NZ and Fixpipe: rows x columns of a matrix, with the number of matrices. LoadData: fractals, or
+    rows x columns of the window of its 3D form.
+    """
+    api, names = cube_api(row), row.op.params
+    if api == "Mmad":
+        return _times(row, "m", "n", "k")
+    if api == "DataCopyND2NZ":
+        return _matrices(row, _times(row, "n_value", "d_value"))
+    if api == "Fixpipe":
+        return _matrices(row, _times(row, "m_size", "n_size"))
+    if "m_extension" in names:
+        return _times(row, "m_extension", "k_extension")
+    if api not in _NAMED_NOTES:
+        return ""
+    count, thing = row.param("repeat_times"), "square" if api == "LoadDataWithTranspose" else "fractal"
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def _times(row: Row, *names: str) -> str:
+    return "×".join(str(row.param(name)) for name in names)
+
+
+def _matrices(row: Row, text: str) -> str:
+    count = row.param("nd_num")
+    return text if count == 1 else f"{count} of {text}"
 
 
 def _noted(name: str, value: int) -> str:
@@ -113,8 +173,6 @@ def log_row(row: Row, index: int, number: int, tensors: tuple[TensorRef, ...]) -
     out["dtype"] = dtype_text(row)
     out["note"] = note(row, tensors)
     for role, operand in row.operands if row.op.api != _TRANSPOSE else ():
-        if role == "src2":  # it has no column: the note tells
-            continue
         out[f"{role}_tensor"], out[f"{role}_off_bytes"] = _place(operand, tensors)
     if row.op.uses_mask or row.op.name in ("set_vector_mask", "brcb", "gather_mask"):
         out["mask_mode"] = row.mask_mode.log_name

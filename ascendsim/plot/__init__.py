@@ -1,10 +1,10 @@
-"""Pictures of a run: which pipe did what when, and what lay where in UB. Functions of a result, bytes out.
+"""Pictures of a run: which pipe did what when, and what lay where on chip. Functions of a result, bytes out.
 
 A picture is a list of boxes, lines and texts in inches (`canvas`), which matplotlib's renderers paint (`paint`). The
 same result gives the same bytes, whatever settings the user has. A text is drawn only where it was measured to fit.
 """
 
-from ascendsim.plot.memory import memory_picture
+from ascendsim.plot.memories import memory_picture
 from ascendsim.plot.paint import png, svg
 from ascendsim.plot.timeline import timeline_picture
 from ascendsim.result import RunResult
@@ -26,6 +26,6 @@ def timeline_svg(
     return svg(timeline_picture(result, cores, first, last), result.name)
 
 
-def memory_png(result: RunResult, core: int = 0) -> bytes:
-    """Draw what lay where in UB of one core, as PNG; errors as `memory_picture`."""
+def memory_png(result: RunResult, core: int | None = None) -> bytes:
+    """Draw what lay where on chip, as PNG; arguments and errors as `memory_picture`."""
     return png(memory_picture(result, core))

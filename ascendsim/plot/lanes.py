@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ascendsim import analysis
-from ascendsim.engine.base import Wait
+from ascendsim.engine.base import Kind, Wait
 from ascendsim.isa.instruction import Row
-from ascendsim.isa.log import mnemonic
+from ascendsim.isa.log import cube_api, mnemonic, size_text
 from ascendsim.plot.style import WIDTH, text_size
 from ascendsim.result import RunResult
 from ascendsim.terms import Buffer, HardEvent, Pipe
@@ -42,8 +42,8 @@ class Bar:
     start: int
     occupied: int
     end: int
-    group: tuple[int, int]
-    """Call and step."""
+    group: tuple[int, ...]
+    """Call and step, of the Cube's instructions also which one."""
     labels: tuple[str, ...]
     """What may stand in it, best first."""
     stretch: int = 0
@@ -69,6 +69,13 @@ class Flag:
     raised: int
     target: Pipe
     taken: int
+    source_core: int
+    target_core: int
+
+    @property
+    def is_cross(self) -> bool:
+        """Whether it was raised by another core."""
+        return self.source_core != self.target_core
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,14 +172,24 @@ def view_of(result: RunResult, cores: tuple[int, ...] | None, first: int, last: 
 def _default_cores(result: RunResult) -> tuple[int, ...]:
     """Core 0 and the core that ends last; of several that end together, the one with the highest number.
 
-    Of a mixed kernel all cores of the AI Core that ends last.
+    Of a mixed kernel the cores of one AI Core, see `ai_core`.
     """
+    if result.program.kernel_type.is_mix:
+        return ai_core(result)
     t = result.timeline
     last = t["core"][t["end"] == result.makespan_cycles].max(initial=0)
-    if result.program.kernel_type.is_mix:
-        each = len(result.program.kernel_type.kinds)
-        return tuple(range(int(last) // each * each, (int(last) // each + 1) * each))
     return tuple(dict.fromkeys((0, int(last))))
+
+
+def ai_core(result: RunResult) -> tuple[int, ...]:
+    """Cores of the AI Core of a mixed kernel that ends last; of several that end together the busiest, then the first."""
+    t, cores = result.timeline, result.program.block_cores
+    ends, busy = np.zeros(result.program.block_dim, np.int64), np.zeros(result.program.block_dim, np.int64)
+    np.maximum.at(ends, t["core"] // cores, t["end"])
+    for use in result.pipe_use:
+        busy[use.core // cores] += use.busy_cycles * (use.pipe is not Pipe.S)
+    block = max(range(result.program.block_dim), key=lambda b: (int(ends[b]), int(busy[b]), -b))
+    return tuple(range(block * cores, (block + 1) * cores))
 
 
 def core_lanes(view: View, core: int, pipes: Sequence[Pipe], top: float) -> CoreLanes:
@@ -209,14 +226,24 @@ def _bar(view: View, at: int, end: int) -> Bar:
     t, row, call = view.result.timeline, view.rows.row(at), int(view.result.timeline["call"][at])
     start, occupied = int(t["start"][at]), int(t["occupied"][at])
     is_seen = view.width(start, occupied) > _NAMED
-    labels = _bar_labels(view, at, row, view.tile(call)) if is_seen else (row.op.api or mnemonic(row),)
-    return Bar(start, occupied, end, (call, row.step), labels, int(t["stretch_cycles"][at]))
+    labels = _bar_labels(view, at, row, view.tile(call)) if is_seen else (_bar_name(row),)
+    group = (call, row.step, row.op.opcode) if size_text(row) else (call, row.step)
+    return Bar(start, occupied, end, group, labels, int(t["stretch_cycles"][at]))
+
+
+def _bar_name(row: Row) -> str:
+    """What an instruction is called in a picture; the copy that makes fractals is told from plain ones."""
+    api = cube_api(row)
+    return "ND2NZ" if api == "DataCopyND2NZ" else api or mnemonic(row)
 
 
 def _bar_labels(view: View, at: int, row: Row, tile: str) -> tuple[str, ...]:
-    name = row.op.api or mnemonic(row)
+    name, size = _bar_name(row), size_text(row)
     refs = view.rows.tensors(at)
     gm = [refs[o.tensor].name for _, o in row.operands if refs[o.tensor].buffer is Buffer.GM]
+    if size:
+        behind = [", ".join(filter(None, (size, *gm, tile))), ", ".join((size, *gm)), size]
+        return tuple(dict.fromkeys([*(f"{name}\n{text}" for text in behind), name, _two_lines(name)]))
     details = [", ".join(filter(None, (*gm, tile))), *gm]
     return tuple(dict.fromkeys([*(f"{name}\n{d}" for d in details if d), name, _two_lines(name)]))
 
@@ -251,7 +278,7 @@ def _runs(items: Sequence[T], together: Callable[[T, T], bool]) -> list[list[T]]
 
 
 def _block(view: View, run: list[Bar]) -> Bar:
-    call, step = run[0].group
+    call, step = run[0].group[:2]
     name = view.step(step) or run[0].labels[-1].replace("\n", "")
     count = f"{len(run)} instr."
     details = (", ".join(filter(None, (count, view.tile(call)))), count)
@@ -262,7 +289,7 @@ def _block(view: View, run: list[Bar]) -> Bar:
 def _step_band(view: View, bars: list[Bar]) -> list[Bar]:
     """One bar for each marked step that V works through."""
     out = []
-    for (call, step), group in groupby(bars, lambda b: b.group):
+    for (call, step), group in groupby(bars, lambda b: b.group[:2]):
         run = list(group)
         if name := view.step(step):
             tile = view.tile(call)
@@ -290,7 +317,9 @@ def _hold(view: View, at: int) -> Hold:
     wait, start, cycles = Wait(int(t["waited_for"][at])), int(t["start"][at]), int(t["wait_cycles"][at])
     if wait is Wait.DISPATCH:
         return Hold(start - cycles, start, wait, "")
-    if row.op.name == "wait_flag" and row.que < 0:
+    if analysis.is_cross_flag(row):
+        what = analysis.cross_flag_name(row)
+    elif t["kind"][at] == Kind.WAIT_FLAG and row.que < 0:
         what = HardEvent(row.param("event")).name  # its step is named above the lane
     else:
         what = analysis.waited_name(view.result.program, view.rows.template(at), row, wait).rsplit("/", 1)[-1]
@@ -335,10 +364,12 @@ def _joined(view: View, holds: list[Hold]) -> list[Hold]:
 
 
 def _flags(view: View, core: int) -> list[Flag]:
-    """Flags raised and taken in view."""
+    """Flags raised and taken in view; those of other cores only where the core that raised it is drawn, too."""
     t, found = view.result.timeline, []
     for wait, by in analysis.flag_pairs(view.rows, core).items():
-        held = t["waited_for"][wait] in (Wait.FLAG, Wait.BUFFER)
+        held = t["waited_for"][wait] in (Wait.FLAG, Wait.BUFFER, Wait.CROSS_CORE)
         taken = int(t["start"][wait]) + held * int(t["wait_cycles"][wait])
-        found.append(Flag(view.rows.row(by).pipe, int(t["end"][by]), view.rows.row(wait).pipe, taken))
-    return [f for f in found if f.raised >= view.first and f.taken <= view.last and f.source is not f.target]
+        pipes = view.rows.row(by).pipe, view.rows.row(wait).pipe
+        found.append(Flag(pipes[0], int(t["end"][by]), pipes[1], taken, int(t["core"][by]), core))
+    found = [f for f in found if f.raised >= view.first and f.taken <= view.last]
+    return [f for f in found if f.source_core in view.cores and (f.is_cross or f.source is not f.target)]

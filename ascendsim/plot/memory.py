@@ -1,4 +1,8 @@
-"""On-chip memories over time: a box for each buffer's life, the limits, and for UB alone the bytes in use."""
+"""On-chip memory over time: a box for each buffer's life, the limits, and the bytes in use.
+
+Of a kernel on vector cores UB alone, with its limits and a strip of the bytes in use; of one with Cube cores a chart
+for each memory of a core that something lies in (`memories`).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,35 +41,36 @@ from ascendsim.plot.style import (
     time_axis,
 )
 from ascendsim.result import RunResult
-from ascendsim.terms import Buffer, CoreKind, Pipe
+from ascendsim.terms import Pipe
 
-_POSITIONS = {
+POSITIONS = {
     "VECIN": COLOURS[Pipe.MTE2],
     "VECCALC": COLOURS[Pipe.V],
     "VECOUT": COLOURS[Pipe.MTE3],
     "A1": COLOURS[Pipe.MTE2],
-    "B1": lighter(COLOURS[Pipe.MTE2], 0.45),
-    "C1": lighter(COLOURS[Pipe.MTE2], 0.7),
+    "B1": lighter(COLOURS[Pipe.MTE2], 0.3),
+    "C1": lighter(COLOURS[Pipe.MTE2], 0.6),
     "A2": COLOURS[Pipe.MTE1],
-    "B2": lighter(COLOURS[Pipe.MTE1], 0.45),
-    "C2": lighter(COLOURS[Pipe.MTE1], 0.7),
+    "B2": lighter(COLOURS[Pipe.MTE1], 0.3),
+    "C2": lighter(COLOURS[Pipe.MTE1], 0.6),
     "CO1": COLOURS[Pipe.M],
-    "CO2": COLOURS[Pipe.FIX],
+    "C2PIPE2GM": COLOURS[Pipe.FIX],
 }
+"""Colour of a position: that of the pipe that fills it, lighter for the right matrix and for biases."""
 
-_LEFT, _RIGHT = 1.05, 1.75
-_CHART = WIDTH - _LEFT - _RIGHT
+LEFT, _RIGHT = 1.05, 1.75
+CHART = WIDTH - LEFT - _RIGHT
 _GAP, _USE, _APART = 0.38, 1.0, 0.5
 """Inches: between two rows of charts, height of the strip of use, between two parts of the run."""
-_PANEL, _BETWEEN = 1.25, 0.2
-"""Inches: height of a memory's panel, and between two of them."""
-_ENLARGE_BELOW = 0.3
-"""A used region smaller than this share of UB is drawn a second time, enlarged."""
+ENLARGE_BELOW = 0.3
+"""A used region smaller than this share of a memory is drawn a second time, enlarged."""
+CUT = "beside a gap a buffer is seen only from its first to its last access on this side"
+"""What is said of a long run in parts."""
 _IN_USE = Look(fill="#bdbdbd")
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class Row:
     """Charts of addresses side by side, one for each part."""
 
     charts: tuple[Chart, ...]
@@ -81,150 +86,55 @@ class _Row:
         return self.charts[0].height - address * self.per_byte
 
 
-def memory_picture(result: RunResult, core: int = 0) -> Picture:
-    """Draw what lay where in UB of one core, over time; of a long run in the parts of which rows were kept.
-
-    Raises:
-        ValueError: a core that the run does not have.
-    """
-    if core not in range(result.program.core_count):
-        raise ValueError(f"core {core}: the run has cores 0 to {result.program.core_count - 1}")
-    parts = kept(result, core)
+def ub_picture(result: RunResult, core: int) -> Picture:
+    """Draw what lay where in UB of one core, over time; of a long run in the parts of which rows were kept."""
+    parts = kept(result, (core,))
     lives = analysis.lives(result.program, result.timeline, core)
-    if any(life.buffer is not Buffer.UB for life in lives):
-        return _memories(result, core, parts)
     used = max((life.address_bytes + life.allocation_bytes for life in lives), default=0)
-    enlarged = 0 < used < _ENLARGE_BELOW * result.device.ub_bytes
+    enlarged = 0 < used < ENLARGE_BELOW * result.device.ub_bytes
     whole, detail = (2.4, 2.6) if enlarged else (4.6, 0.0)
-    cut = "beside a gap a buffer is seen only from its first to its last access on this side"
-    notes = [cut] * (len(parts) > 1) + left_out(parts)
+    notes = [CUT] * (len(parts) > 1) + left_out(parts)
     foot = AXIS + LINE * (1 + len(notes)) + 0.15
     height = TOP + whole + (detail + _GAP) * enlarged + _GAP / 2 + _USE + foot
     picture = Picture(WIDTH, height)
-    row = _row(picture, result, parts, (TOP, whole), max(used, result.device.ub_bytes))
+    row = chart_row(picture, result, parts, (TOP, whole), max(used, result.device.ub_bytes))
     for chart in row.charts:
         time_axis(chart, result.device.clock_mhz)
-    _draw_limits(row, result)
-    _draw_lives(row, lives)
+    _y_label(row, "UB address")
+    draw_limits(row, result)
+    draw_lives(row, lives)
     y = TOP + whole
     if enlarged:
-        row = _row(picture, result, parts, (y + _GAP, detail), used)
-        picture.add(Text(_LEFT, y + _GAP - 0.1, "the used addresses, enlarged", SMALL, INK, side="left"), WORDS)
-        _draw_lives(row, lives)
+        row = chart_row(picture, result, parts, (y + _GAP, detail), used)
+        picture.add(Text(LEFT, y + _GAP - 0.1, "the used addresses, enlarged", SMALL, INK, side="left"), WORDS)
+        draw_lives(row, lives)
         y += _GAP + detail
-    _draw_use(_row(picture, result, parts, (y + _GAP / 2, _USE), _most_in_use(lives)), lives)
-    shown = [p for p in _POSITIONS if p in {life.position for life in lives}]
-    entries = [Entry(p, Look(_POSITIONS[p], INK)) for p in shown]
-    legend(picture, entries, _LEFT, height - foot + AXIS, _CHART)
+    _draw_use(chart_row(picture, result, parts, (y + _GAP / 2, _USE), _most_in_use(lives)), lives)
+    shown = [p for p in POSITIONS if p in {life.position for life in lives}]
+    entries = [Entry(p, Look(POSITIONS[p], INK)) for p in shown]
+    legend(picture, entries, LEFT, height - foot + AXIS, CHART)
     for i, note in enumerate(reversed(notes)):
-        picture.add(Text(_LEFT, height - 0.15 - i * LINE, note, SMALL, SOFT, side="left"), WORDS)
+        picture.add(Text(LEFT, height - 0.15 - i * LINE, note, SMALL, SOFT, side="left"), WORDS)
     facts = [
         f"core {core} of {result.program.core_count}",
         f"highest address used {used:,} B of {result.device.ub_bytes:,} B",
     ]
-    heading(picture, result, "UB over time", facts)
+    heading(picture, result, result.memory_title, facts)
     return picture
 
 
-@dataclass(frozen=True, slots=True)
-class _Panel:
-    """A memory of a core: what lay in it, and how far its addresses are drawn."""
-
-    core: int
-    buffer: Buffer
-    lives: tuple[analysis.Life, ...]
-    capacity_bytes: int
-
-    @property
-    def used_bytes(self) -> int:
-        """The highest address in use."""
-        return max(life.address_bytes + life.allocation_bytes for life in self.lives)
-
-    @property
-    def top_bytes(self) -> int:
-        """All of the memory, or of one that is hardly used what is used of it."""
-        if self.used_bytes < _ENLARGE_BELOW * self.capacity_bytes:
-            return self.used_bytes
-        return max(self.used_bytes, self.capacity_bytes)
-
-
-def _memories(result: RunResult, core: int, parts: Sequence[Part]) -> Picture:
-    """A panel for each memory that a core uses; of a mixed kernel also those of the first vector core beside it."""
-    panels = [panel for each in _neighbours(result, core) for panel in _panels(result, each)]
-    notes = ["beside a gap a buffer is seen only from its first to its last access on this side"] * (len(parts) > 1)
-    notes += left_out(parts)
-    foot = 2 * AXIS + LINE * (1 + len(notes)) + 0.15
-    picture = Picture(WIDTH, TOP + len(panels) * (_PANEL + _BETWEEN) - _BETWEEN + foot)
-    rows = [
-        _row(picture, result, parts, (TOP + i * (_PANEL + _BETWEEN), _PANEL), panel.top_bytes)
-        for i, panel in enumerate(panels)
-    ]
-    for chart in rows[0].charts:
-        time_axis(chart, result.device.clock_mhz)
-    for chart in rows[-1].charts:
-        cycle_axis(chart)
-    for row, panel in zip(rows, panels, strict=True):
-        _draw_panel(row, panel, result)
-    positions = {life.position for panel in panels for life in panel.lives}
-    entries = [Entry(p, Look(_POSITIONS[p], INK)) for p in _POSITIONS if p in positions]
-    bottom = rows[-1].charts[0].bottom
-    legend(picture, entries, _LEFT, bottom + AXIS, _CHART)
-    for i, note in enumerate(reversed(notes)):
-        picture.add(Text(_LEFT, picture.height - 0.15 - i * LINE, note, SMALL, SOFT, side="left"), WORDS)
-    names = dict.fromkeys(result.program.core_name(panel.core) for panel in panels)
-    heading(picture, result, "on-chip memory over time", [f"{', '.join(names)} of {result.program.core_count} cores"])
-    return picture
-
-
-def _neighbours(result: RunResult, core: int) -> tuple[int, ...]:
-    """A core, and of an AI Core with several the first of the other kind."""
-    each = len(result.program.kernel_type.kinds)
-    first = core // each * each
-    kind = result.program.core_kind(core)
-    other = next((c for c in range(first, first + each) if result.program.core_kind(c) is not kind), core)
-    return tuple(dict.fromkeys((core, other) if kind is not CoreKind.AIV else (other, core)))
-
-
-def _panels(result: RunResult, core: int) -> list[_Panel]:
-    lives = analysis.lives(result.program, result.timeline, core)
-    return [
-        _Panel(core, buffer, tuple(life for life in lives if life.buffer is buffer), result.device.buffer_bytes(buffer))
-        for buffer in sorted({life.buffer for life in lives})
-    ]
-
-
-def _draw_panel(row: _Row, panel: _Panel, result: RunResult) -> None:
-    """The lives in a memory, its end, and its name and use beside it."""
-    name = panel.buffer.name
-    if result.program.kernel_type.is_mix:
-        name = f"{result.program.core_name(panel.core)} {name}"
-    _y_label(row, name)
-    _draw_lives(row, panel.lives)
-    last = row.charts[-1]
-    if panel.top_bytes >= panel.capacity_bytes:
-        for chart in row.charts:
-            chart.level(row.y(panel.capacity_bytes), ALARM, 0.9, None)
-        last.beside(row.y(panel.capacity_bytes) + 0.1, f"{panel.capacity_bytes:,} B", ALARM)
-    free = panel.capacity_bytes - panel.used_bytes
-    middle = last.height / 2
-    last.beside(middle - 0.1, f"used {panel.used_bytes:,} B")
-    last.beside(
-        middle + 0.12, f"free {free:,} B" if free >= 0 else f"over by {-free:,} B", SOFT if free >= 0 else ALARM
-    )
-
-
-def _row(
+def chart_row(
     picture: Picture, result: RunResult, parts: Sequence[Part], place: tuple[float, float], top_bytes: int
-) -> _Row:
+) -> Row:
     """Charts of addresses over the parts, with the gaps between them; place is (top, height)."""
     spans = [(p.first, max(p.last, p.first + 1)) for p in parts[:MOST]] or [(0, max(1, result.makespan_cycles))]
-    width = (_CHART - _APART * (len(spans) - 1)) / len(spans)
+    width = (CHART - _APART * (len(spans) - 1)) / len(spans)
     slack = 0.35 if len(spans) == 1 else _APART / 2 - 0.05
     charts = tuple(
-        Chart(picture, _LEFT + i * (width + _APART), place[0], width, place[1], *span, slack=slack)
+        Chart(picture, LEFT + i * (width + _APART), place[0], width, place[1], *span, slack=slack)
         for i, span in enumerate(spans)
     )
-    row = _Row(charts, top_bytes)
+    row = Row(charts, top_bytes)
     for chart in charts:
         chart.frame(sides=True)
         _draw_addresses(row, chart, named=chart is charts[0])
@@ -237,7 +147,7 @@ def _row(
     return row
 
 
-def _draw_addresses(row: _Row, chart: Chart, *, named: bool) -> None:
+def _draw_addresses(row: Row, chart: Chart, *, named: bool) -> None:
     """Ticks and lines of addresses; a power of two apart."""
     step = 32
     while row.top_bytes / step > chart.height * 2.2:
@@ -255,14 +165,13 @@ def _size_text(count: float) -> str:
     return f"{count / 1024:g} KiB" if count >= 1024 or count == 0 else f"{count:g} B"
 
 
-def _y_label(row: _Row, text: str) -> None:
+def _y_label(row: Row, text: str) -> None:
     chart = row.charts[0]
     chart.picture.add(Text(0.3, (chart.top + chart.bottom) / 2, text, SMALL, INK, upright=True), WORDS)
 
 
-def _draw_limits(row: _Row, result: RunResult) -> None:
-    """The three limits of UB, named outside the charts, one below the other."""
-    _y_label(row, "UB address")
+def draw_limits(row: Row, result: RunResult) -> float:
+    """The three limits of UB, named outside the charts, one below the other; return how far down the names reach."""
     ub = result.device.ub
     limits = (("safe", ub.safe_bytes.value, (1.0, 1.6)), ("visible", ub.visible_bytes.value, (3.4, 1.5)),
               ("hardware", result.device.ub_bytes, None))  # fmt: skip
@@ -280,9 +189,10 @@ def _draw_limits(row: _Row, result: RunResult) -> None:
         line = Line((last.right, last.top + at), (last.right + 0.37, last.top + y), ALARM, 0.6, dashes)
         last.picture.add(line, STRIP)
         last.beside(y, f"{name} {size:,} B", ALARM, away=0.4)
+    return row.y(ub.safe_bytes.value) + 0.1 + 0.19
 
 
-def _draw_lives(row: _Row, lives: Sequence[analysis.Life]) -> None:
+def draw_lives(row: Row, lives: Sequence[analysis.Life]) -> None:
     """A rectangle for each life, named where the name fits and hides no other."""
     for chart in row.charts:
         taken: list[tuple[float, float, float, float]] = []
@@ -291,11 +201,11 @@ def _draw_lives(row: _Row, lives: Sequence[analysis.Life]) -> None:
                 _draw_life(row, chart, life, taken)
 
 
-def _draw_life(row: _Row, chart: Chart, life: analysis.Life, taken: list[tuple[float, float, float, float]]) -> None:
+def _draw_life(row: Row, chart: Chart, life: analysis.Life, taken: list[tuple[float, float, float, float]]) -> None:
     left, right = chart.x(life.start), chart.x(life.end)
     tall = life.allocation_bytes * row.per_byte
     top = chart.top + row.y(life.address_bytes + life.allocation_bytes)
-    colour = lighter(_POSITIONS.get(life.position, SOFT), 0.35 if life.tile % 2 == 1 and life.tile > 0 else 0.0)
+    colour = lighter(POSITIONS.get(life.position, SOFT), 0.35 if life.tile % 2 == 1 and life.tile > 0 else 0.0)
     is_edged = right - left > EDGED and tall > EDGED
     chart.picture.boxes([(left, top, right, top + tall)], Look(colour, INK if is_edged else ""), MIDDLE)
     text = fitting(_life_labels(life), right - left, tall)
@@ -328,7 +238,7 @@ def _most_in_use(lives: tuple[analysis.Life, ...]) -> int:
     return max(1, round(1.15 * int(analysis.occupancy(lives)[1].max(initial=0))))
 
 
-def _draw_use(row: _Row, lives: tuple[analysis.Life, ...]) -> None:
+def _draw_use(row: Row, lives: tuple[analysis.Life, ...]) -> None:
     """Strip of bytes in use over time."""
     _y_label(row, "in use")
     at, use = (values.tolist() for values in analysis.occupancy(lives))

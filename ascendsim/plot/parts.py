@@ -31,11 +31,12 @@ def windows(result: RunResult) -> list[Part]:
     return [Part(f"window {i}" if len(known) > 1 else "window", *span) for i, span in enumerate(known, start=1)]
 
 
-def kept(result: RunResult, core: int) -> list[Part]:
-    """What was kept of a core, by time; parts that meet are one."""
+def kept(result: RunResult, cores: Sequence[int]) -> list[Part]:
+    """What was kept of all of some cores, by time; parts that meet are one."""
     if result.timeline.is_whole:
         return [Part("run", 0, result.makespan_cycles)]
-    begin, end = analysis.edges(result.program, result.timeline, core)
+    ends = [analysis.edges(result.program, result.timeline, core) for core in cores]
+    begin, end = ((max(e[i][0] for e in ends), min(e[i][1] for e in ends)) for i in (0, 1))
     parts = [Part("first part", *begin), Part("last part", *end), *windows(result)]
     found: list[Part] = []
     for part in sorted((p for p in parts if p.last > p.first), key=lambda p: p.first):
@@ -46,9 +47,9 @@ def kept(result: RunResult, core: int) -> list[Part]:
     return found
 
 
-def to_draw(result: RunResult, core: int) -> list[Part]:
+def to_draw(result: RunResult, cores: Sequence[int]) -> list[Part]:
     """The parts whose lanes are drawn: the windows if there are some, else what was kept."""
-    return windows(result) if result.windows else kept(result, core)
+    return windows(result) if result.windows else kept(result, cores)
 
 
 def left_out(parts: Sequence[Part]) -> list[str]:

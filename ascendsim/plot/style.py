@@ -239,6 +239,8 @@ class Entry:
 
     label: str
     look: Look | None
+    ink: str = INK
+    """Of an arrow."""
 
 
 def legend_rows(entries: Sequence[Entry], width: float) -> int:
@@ -268,16 +270,16 @@ def _swatch(picture: Picture, entry: Entry, left: float, y: float) -> None:
     if entry.look is not None:
         picture.boxes([box], entry.look, OVER)
     else:
-        arrow(picture, (left, y), (left + _SWATCH[0], y))
+        arrow(picture, (left, y), (left + _SWATCH[0], y), entry.ink)
 
 
-def arrow(picture: Picture, tail: tuple[float, float], tip: tuple[float, float]) -> None:
+def arrow(picture: Picture, tail: tuple[float, float], tip: tuple[float, float], ink: str = INK) -> None:
     """An arrow between two points of a picture."""
     dx, dy = tip[0] - tail[0], tip[1] - tail[1]
     length = max(math.hypot(dx, dy), 1e-9)
     dx, dy = dx / length, dy / length
     long, half = min(0.065, length), 0.026
     neck = (tip[0] - dx * long, tip[1] - dy * long)
-    picture.add(Line(tail, neck, INK, 0.8), OVER)
+    picture.add(Line(tail, neck, ink, 0.8), OVER)
     corners = (tip, (neck[0] - dy * half, neck[1] + dx * half), (neck[0] + dy * half, neck[1] - dx * half))
-    picture.add(Shape(corners, INK), OVER)
+    picture.add(Shape(corners, ink), OVER)

@@ -2,24 +2,40 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import groupby
 
 import numpy as np
 
 from ascendsim.engine.base import Wait
-from ascendsim.plot.canvas import Hatch, Look, Pattern, Picture, Text
-from ascendsim.plot.lanes import BAND, CHART, LANES, LEFT, PITCH, CoreLanes, Flag, Hold, Lane, View, core_lanes, view_of
+from ascendsim.plot.canvas import Hatch, Line, Look, Pattern, Picture, Text
+from ascendsim.plot.lanes import (
+    BAND,
+    CHART,
+    LANES,
+    LEFT,
+    PITCH,
+    CoreLanes,
+    Flag,
+    Hold,
+    Lane,
+    View,
+    ai_core,
+    core_lanes,
+    view_of,
+)
 from ascendsim.plot.overview import draw_overview, overview_entries, overview_height
 from ascendsim.plot.parts import MOST, Part, is_in_parts, kept, left_out, to_draw
 from ascendsim.plot.style import (
     AXIS,
     COLOURS,
     EDGED,
+    FRAME,
     GROUND,
     HIGH,
     INK,
     LINE,
     LOW,
+    OVER,
     PALE,
     SMALL,
     SOFT,
@@ -54,6 +70,10 @@ _HATCHES = {
 }
 _STEP_COLOURS = ("#d9d9d9", "#eaeaea")
 _DISPATCHES = lighter(COLOURS[Pipe.S], 0.6)
+_CROSS_INK = "#7a1fa2"
+"""Colour of flags between cores."""
+_BRACKET = 0.22
+"""Inches from the left edge to the bracket beside the cores of an AI Core."""
 _STRETCHED = Look(fill=WHITE, hatch=Hatch(Pattern.SLANT, 3.0, "#444444"))
 
 _BAR, _GROUP_GAP, _STRIP, _PART_HEAD = 0.38, 0.22, 0.07, 0.55
@@ -69,14 +89,13 @@ class _Panel:
 
     view: View
     groups: tuple[CoreLanes, ...]
-    pipes: tuple[Pipe, ...]
     height: float
     title: str = ""
 
     @property
     def with_flags(self) -> bool:
         """Whether its flags are few enough to be read."""
-        return max(len(g.flags) for g in self.groups) <= _MAX_FLAGS
+        return max(sum(not f.is_cross for f in g.flags) for g in self.groups) <= _MAX_FLAGS
 
 
 def timeline_picture(
@@ -85,7 +104,8 @@ def timeline_picture(
     """Draw what every pipe did.
 
     If windows were asked for, or not all rows of the run were kept, and nothing is chosen here: an overview of the
-    whole run, and lanes of core 0 in the windows, or in the parts that were kept.
+    whole run, and lanes of core 0 in the windows, or in the parts that were kept. Of a mixed kernel, instead of core 0
+    and of a core that ends last: all cores of the AI Core that ends last.
 
     Args:
         result: the run.
@@ -117,9 +137,10 @@ def _of_view(view: View) -> Picture:
 
 
 def _in_parts(result: RunResult) -> Picture:
-    """An overview, and below it the lanes of core 0 in some parts."""
-    parts, there = to_draw(result, 0), [] if result.timeline.is_whole else kept(result, 0)
-    panels = [_part_panel(result, part) for part in parts[:MOST]]
+    """An overview, and below it the lanes of core 0, or of an AI Core, in some parts."""
+    cores = ai_core(result) if result.program.kernel_type.is_mix else (0,)
+    parts, there = to_draw(result, cores), [] if result.timeline.is_whole else kept(result, cores)
+    panels = [_part_panel(result, cores, part) for part in parts[:MOST]]
     entries = overview_entries(result, parts, there) + _entries(panels)
     high = overview_height(result)
     chart = Chart(Picture(WIDTH, 0), LEFT, TOP, CHART, high, 0, max(1, result.makespan_cycles))
@@ -143,31 +164,32 @@ def _rows_text(result: RunResult) -> str:
     return f"{len(timeline):,} of {timeline.row_count:,} rows kept"
 
 
-def _part_panel(result: RunResult, part: Part) -> _Panel:
-    title = f"core 0, {part.name}: cycles {part.first:,} to {part.last:,}"
-    return _panel(view_of(result, (0,), part.first, part.last), title)
+def _part_panel(result: RunResult, cores: tuple[int, ...], part: Part) -> _Panel:
+    who = _ai_core_name(result, cores[0]) if len(cores) > 1 else f"core {cores[0]}"
+    title = f"{who}, {part.name}: cycles {part.first:,} to {part.last:,}"
+    return _panel(view_of(result, cores, part.first, part.last), title)
+
+
+def _ai_core_name(result: RunResult, core: int) -> str:
+    return f"AI Core {core // result.program.block_cores}"
 
 
 def _panel(view: View, title: str = "") -> _Panel:
-    timeline = view.result.timeline
-    present = {int(p) for p in np.unique(timeline["pipe"][np.isin(timeline["core"], view.cores)])}
-    pipes = [p for p in LANES if p in present] or [Pipe.S]
-    of_core = [_pipes_of(view, core, pipes) for core in view.cores]
-    heights = [len(own) * PITCH + BAND * (Pipe.V in own) + _GROUP_GAP for own in of_core]
-    height = sum(heights)
-    if height > _MAX_HEIGHT:
+    pipes = {core: _pipes(view, core) for core in view.cores}
+    heights = [len(p) * PITCH + BAND * (Pipe.V in p) + _GROUP_GAP for p in pipes.values()]
+    tops = np.cumsum([0, *heights]).tolist()
+    if tops[-1] > _MAX_HEIGHT:
         raise ValueError(f"{len(view.cores)} cores do not fit one picture, choose fewer")
-    tops = [_GROUP_GAP / 2 + above for above in accumulate(heights, initial=0.0)]
-    groups = tuple(core_lanes(view, c, own, top) for c, own, top in zip(view.cores, of_core, tops, strict=False))
-    return _Panel(view, groups, tuple(pipes), height, title)
+    groups = tuple(core_lanes(view, c, pipes[c], _GROUP_GAP / 2 + top) for c, top in zip(pipes, tops, strict=False))
+    return _Panel(view, groups, tops[-1], title)
 
 
-def _pipes_of(view: View, core: int, pipes: Sequence[Pipe]) -> list[Pipe]:
-    """Those of the pipes to draw that a core has."""
-    program, device = view.result.program, view.result.device
-    if not program.kernel_type.is_mix:
-        return list(pipes)
-    return [pipe for pipe in pipes if pipe.name in device.core[program.core_kind(core).value].pipes.value]
+def _pipes(view: View, core: int) -> list[Pipe]:
+    """Pipes with rows on the cores in view that are of a core's kind."""
+    timeline, program = view.result.timeline, view.result.program
+    alike = [c for c in view.cores if program.core_kind(c) is program.core_kind(core)]
+    present = {int(p) for p in np.unique(timeline["pipe"][np.isin(timeline["core"], alike)])}
+    return [p for p in LANES if p in present] or [Pipe.S]
 
 
 def _lane_name(pipe: Pipe) -> str:
@@ -180,8 +202,11 @@ def _cores_text(view: View) -> str:
         return "all cores" if total > 1 else "1 core"
     if len(view.cores) > 4:
         return f"{len(view.cores)} of {total} cores"
-    if view.result.program.kernel_type.is_mix:
-        return f"{', '.join(map(view.result.program.core_name, view.cores))} of {total} cores"
+    program = view.result.program
+    if program.kernel_type.is_mix:
+        if view.cores == tuple(range(view.cores[0], view.cores[0] + program.block_cores)):
+            return f"{_ai_core_name(view.result, view.cores[0])} of {program.block_dim}"
+        return ", ".join(map(program.core_name, view.cores))
     names = " and ".join(filter(None, (", ".join(map(str, view.cores[:-1])), str(view.cores[-1]))))
     return f"{'cores' if len(view.cores) > 1 else 'core'} {names} of {total}"
 
@@ -217,6 +242,8 @@ def _entries(panels: Sequence[_Panel]) -> list[Entry]:
         entries.append(Entry("marked step on V", Look(fill=_STEP_COLOURS[0])))
     if any(panel.with_flags and g.flags for panel in panels for g in panel.groups):
         entries.append(Entry("flag: SET_FLAG to WAIT_FLAG", None))
+    if any(flag.is_cross for panel in panels for g in panel.groups for flag in g.flags):
+        entries.append(Entry("cross-core flag", None, _CROSS_INK))
     return entries
 
 
@@ -244,6 +271,25 @@ def _draw_panel(picture: Picture, panel: _Panel, top: float) -> None:
         picture.add(Text(0.15, top - 0.3, panel.title, TEXT, INK, bold=True, side="left"), WORDS)
     for lanes in panel.groups:
         _draw_core(chart, view, lanes, panel.with_flags)
+    heights = {(lanes.core, lane.pipe): lane.y for lanes in panel.groups for lane in lanes.lanes}
+    for flag in (flag for lanes in panel.groups for flag in lanes.flags if flag.is_cross):
+        _draw_flag(chart, flag, heights, _CROSS_INK)
+    if view.result.program.kernel_type.is_mix:
+        _draw_ai_cores(chart, view, panel.groups)
+
+
+def _draw_ai_cores(chart: Chart, view: View, groups: Sequence[CoreLanes]) -> None:
+    """A bracket beside the cores of each AI Core."""
+    per = view.result.program.block_cores
+    for _, some in groupby(groups, lambda lanes: lanes.core // per):
+        cores = list(some)
+        top, bottom = cores[0].lanes[0].y - _BAR / 2, cores[-1].lanes[-1].y + _BAR / 2
+        ends = ((_BRACKET + 0.05, chart.top + top), (_BRACKET + 0.05, chart.top + bottom))
+        corners = ((_BRACKET, chart.top + top), (_BRACKET, chart.top + bottom))
+        for start, end in ((ends[0], corners[0]), corners, (corners[1], ends[1])):
+            chart.picture.add(Line(start, end, SOFT, FRAME), OVER)
+        name = _ai_core_name(view.result, cores[0].core)
+        chart.picture.add(Text(0.12, chart.top + (top + bottom) / 2, name, SMALL, INK, upright=True), WORDS)
 
 
 def _draw_core(chart: Chart, view: View, lanes: CoreLanes, with_flags: bool) -> None:
@@ -251,12 +297,15 @@ def _draw_core(chart: Chart, view: View, lanes: CoreLanes, with_flags: bool) -> 
         _draw_lane(chart, view, lane)
     _draw_steps(chart, view, lanes)
     if with_flags:
-        heights = {lane.pipe: lane.y for lane in lanes.lanes}
+        heights = {(lanes.core, lane.pipe): lane.y for lane in lanes.lanes}
         for flag in lanes.flags:
-            _draw_flag(chart, flag, heights)
+            if not flag.is_cross:
+                _draw_flag(chart, flag, heights, INK)
     middle = (lanes.lanes[0].y + lanes.lanes[-1].y) / 2
-    name = view.result.program.core_name(lanes.core)
-    chart.picture.add(Text(0.15, chart.top + middle, name, TEXT, "#000000", bold=True, side="left"), WORDS)
+    program = view.result.program
+    left = _BRACKET + 0.07 if program.kernel_type.is_mix else 0.15
+    name = Text(left, chart.top + middle, program.core_name(lanes.core), TEXT, "#000000", bold=True, side="left")
+    chart.picture.add(name, WORDS)
 
 
 def _draw_lane(chart: Chart, view: View, lane: Lane) -> None:
@@ -292,6 +341,8 @@ def _draw_lane_texts(chart: Chart, view: View, lane: Lane) -> None:
 def _hold_labels(hold: Hold) -> tuple[str, ...]:
     if hold.cause is Wait.QUEUE_FULL:
         return f"queue of {hold.what} full", f"queue of\n{hold.what} full", "queue\nfull"
+    if hold.cause is Wait.CROSS_CORE:
+        return f"cross-core {hold.what}", f"cross-core\n{hold.what}", "cross-core\nflag"
     cause = hold.cause.words
     bare = (cause, cause.replace(" ", "\n", 1))
     return (f"{cause}: {hold.what}", f"{cause}:\n{hold.what}", *bare) if hold.what else bare
@@ -307,7 +358,8 @@ def _draw_steps(chart: Chart, view: View, lanes: CoreLanes) -> None:
         chart.say(view.middle(step.start, step.end), lanes.band_y, text, _STEP_COLOURS[index % 2])
 
 
-def _draw_flag(chart: Chart, flag: Flag, heights: dict[Pipe, float]) -> None:
-    down = _BAR * (0.3 if heights[flag.target] > heights[flag.source] else -0.3)
-    tail = (chart.x(flag.raised), chart.top + heights[flag.source] + down)
-    arrow(chart.picture, tail, (chart.x(flag.taken), chart.top + heights[flag.target] - down))
+def _draw_flag(chart: Chart, flag: Flag, heights: dict[tuple[int, Pipe], float], ink: str) -> None:
+    source, target = heights[flag.source_core, flag.source], heights[flag.target_core, flag.target]
+    down = _BAR * (0.3 if target > source else -0.3)
+    tail = (chart.x(flag.raised), chart.top + source + down)
+    arrow(chart.picture, tail, (chart.x(flag.taken), chart.top + target - down), ink)
