@@ -249,7 +249,7 @@ def test_a_wait_more_than_there_are_sets_is_a_deadlock():
             asc.cross_core_wait_flag(2, Pipe.MTE2, 4)
 
     program = recorded(kernel, ())
-    at = f"test_cross_core.py:{kernel.__code__.co_firstlineno + 5}"
+    at = f"test_cross_core_kernels.py:{kernel.__code__.co_firstlineno + 5}"
     with pytest.raises(Deadlock) as caught:
         executed(program)
     assert str(caught.value) == (
