@@ -41,6 +41,7 @@ def test_the_parts_of_arch_2002(name, cores, mhz):
     assert (part.memory.l0c_bytes.value, part.memory.bt_bytes.value, part.memory.fb_bytes.value) == (262144, 0, 0)
     assert {c for c in part.capabilities if part.has(c)} == {
         "order_index_value", "add_deq_relu", "data_copy_ub_to_ub", "select_uses_reserved",
+        "set_cmp_mask", "select_with_bytes_mask", "drop_out",
     }  # fmt: skip
 
 
