@@ -42,6 +42,7 @@ def test_the_parts_of_arch_2002(name, cores, mhz):
     assert {c for c in part.capabilities if part.has(c)} == {
         "order_index_value", "add_deq_relu", "data_copy_ub_to_ub", "select_uses_reserved", "data_copy_nd2nz",
         "load_gm_to_l0", "load_3d_transposes_bytes", "data_copy_ub_to_l1", "data_copy_l0c_to_ub",
+        "set_cmp_mask", "select_with_bytes_mask", "drop_out",
     }  # fmt: skip
 
 
