@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendsim.cross import groups_of
 from ascendsim.engine.base import Keep, Kind, Timeline, Wait
 from ascendsim.isa.instruction import Row, TensorRef
 from ascendsim.isa.move import burst_geometry
-from ascendsim.cross import groups_of
 from ascendsim.memory import FRAMEWORK_TMP, RESERVED_TMP
 from ascendsim.program import Program, Template
 from ascendsim.terms import Buffer, CoreKind, CrossMode, HardEvent, Pipe

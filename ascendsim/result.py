@@ -204,8 +204,8 @@ class RunResult:
             "bytes_moved": analysis.bytes_moved(self.program),
             "step_cycles": self.step_cycles,
             "waits": [
-                {"pipe": self.lane_name(c.pipe, c.kind), "cause": c.wait.words, "name": c.name, "line": c.line, "count": c.count,
-                 "cycles": c.cycles}
+                {"pipe": self.lane_name(c.pipe, c.kind), "cause": c.wait.words, "name": c.name, "line": c.line,
+                 "count": c.count, "cycles": c.cycles}
                 for c in self.top_causes
             ],
             "findings": {s.name.lower(): sum(f.severity is s for f in self.findings) for s in Severity},

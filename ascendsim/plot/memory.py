@@ -1,7 +1,7 @@
 """On-chip memory over time: a box for each buffer's life, the limits, and the bytes in use.
 
-Of a kernel on vector cores UB alone, with its limits and a strip of the bytes in use; of one with Cube cores a chart for
-each memory of a core that something lies in (`memories`).
+Of a kernel on vector cores UB alone, with its limits and a strip of the bytes in use; of one with Cube cores a chart
+for each memory of a core that something lies in (`memories`).
 """
 
 from collections.abc import Sequence
