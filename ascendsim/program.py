@@ -369,7 +369,7 @@ class Program:
         if self.kernel_type not in SINGLE_KIND:  # with one kind of core its name changes nothing
             h.update(self.kernel_type.name.encode())
         h.update(str(self.ub_high_water_bytes).encode())
-        others = {b.name: end for b, end in self.high_water_bytes.items() if b is not Buffer.UB}
+        others = {b.name: end for b, end in sorted(self.high_water_bytes.items()) if b is not Buffer.UB}
         if others:
             h.update(str(others).encode())
         for template in self.templates:
