@@ -316,13 +316,23 @@ def edges(program: Program, timeline: Timeline, core: int) -> tuple[Span, Span]:
     return (0, int(timeline["dispatched"][head].max(initial=0))), (max(begins), end)
 
 
-def utilisation(timeline: Timeline) -> tuple[Ints, dict[Pipe, Ints]]:
-    """Share of all cores' time in which each pipe with work was busy, bin by bin, and the bins' edges; S left out."""
+def cores_with(timeline: Timeline, pipe: Pipe, block_cores: int = 1) -> int:
+    """Return how many cores are of a kind that has work for a pipe, given the cores of one block."""
+    rows = timeline.totals.rows[:, pipe].reshape(-1, block_cores)
+    return max(1, len(rows) * int((rows.sum(axis=0) > 0).sum()))
+
+
+def utilisation(timeline: Timeline, block_cores: int = 1) -> tuple[Ints, dict[Pipe, Ints]]:
+    """Share of time in which each pipe with work was busy, bin by bin, and the bins' edges; S left out.
+
+    The time is that of all cores, in a mixed kernel of those of a kind that has work for the pipe (`cores_with`).
+    """
     totals, end = timeline.totals, timeline.makespan_cycles
     cuts = np.append(np.arange(0, end, totals.bin_cycles), end)
-    room = np.diff(cuts) * max(1, len(totals.busy_cycles))
+    spans = np.diff(cuts)
     pipes = [Pipe(p) for p in np.flatnonzero(totals.rows.sum(axis=0)).tolist() if p != Pipe.S]
-    return cuts, {pipe: totals.busy_bins[pipe, : len(room)] / room for pipe in pipes}
+    bins = totals.busy_bins[:, : len(spans)]
+    return cuts, {pipe: bins[pipe] / (spans * cores_with(timeline, pipe, block_cores)) for pipe in pipes}
 
 
 def causes(program: Program, timeline: Timeline) -> tuple[Cause, ...]:

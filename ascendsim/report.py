@@ -77,7 +77,7 @@ def _memory_text(result: RunResult, use: MemoryUse) -> str:
 
 
 def pipe_cells(result: RunResult) -> Cells:
-    """Per pipe: busy, stalled, idle as shares of its cores' time, instructions; of a mixed kernel by kind of core."""
+    """Per pipe, in a mixed kernel of each kind of core: busy, stalled, idle as shares of its time, and instructions."""
     rows = []
     for (kind, pipe), uses in result.lane_use.items():
         total = max(1, len(uses) * result.makespan_cycles)

@@ -607,8 +607,8 @@ def _moved_bytes(transfers: Iterable[tuple[int, int, int]], unit: int) -> Counte
 
 
 def _utilisation(result: RunResult, mhz: int) -> Iterator[str]:
-    """How busy each pipe was over the whole run, over all cores; S left out."""
-    cuts, shares = analysis.utilisation(result.timeline)
+    """How busy each pipe was over the whole run, over all cores that have it; S left out."""
+    cuts, shares = analysis.utilisation(result.timeline, result.program.block_cores)
     for pipe, share in sorted(shares.items()):
         percent = np.append(np.round(100 * share, 3), 0.0).tolist()
         for at, (before, now) in enumerate(pairwise([-1.0, *percent])):

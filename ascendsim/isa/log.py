@@ -21,14 +21,12 @@ _NOTED = ("order", "sel_mode", "with_index", "base_bytes", "pattern")
 """Parameters of an instruction's own that a log's note shows."""
 _COPY_NOTE = {"block_count": "nburst", "block_len": "len_blk"}
 _NAMED_NOTES = ("DataCopyND2NZ", "LoadData", "LoadDataWithTranspose", "Mmad", "Fixpipe")
-"""Instructions of the Cube, whose note has all their parameters; those of the recorder's own are left out."""
+"""Instructions of the Cube, whose note has all their parameters but those that the device decides."""
+_SYNC = ("set_flag", "wait_flag", "cross_core_set_flag", "cross_core_wait_flag", "pipe_barrier")
 _UNSAID = ("is_nz", "nd_stride_elements")
 _BIT_MOVES = ("Copy", "Brcb", "Gather", "Gatherb", "GatherMask", "Transpose")
 _TRANSPOSE = "TransDataTo5HD"
 """Its operands are in VA registers, so logs show no tensors; its running number is left out."""
-
-
-_ORDERS = ("set_flag", "wait_flag", "cross_core_set_flag", "cross_core_wait_flag", "pipe_barrier")
 
 
 def mnemonic(row: Row) -> str:
@@ -69,8 +67,8 @@ def _types(to: DType, of: DType, row: Row) -> str:
 
 def note(row: Row, tensors: tuple[TensorRef, ...]) -> str:
     """Return what does not fit the other columns: flags, barrier pipes, burst geometry, modes of an instruction."""
-    if row.op.name in _ORDERS:
-        return _order_note(row)
+    if row.op.name in _SYNC:
+        return _sync_note(row)
     if cube_api(row) in _NAMED_NOTES:
         return _cube_note(row, tensors)
     if row.op.params in (COPY, PAD_IN, PAD_OUT):
@@ -83,15 +81,15 @@ def note(row: Row, tensors: tuple[TensorRef, ...]) -> str:
     return ";".join(f"{name}={_noted(name, row.param(name))}" for name in _NOTED if name in row.op.params)
 
 
-def _order_note(row: Row) -> str:
-    """The flag of a set or wait, the pipe of a barrier."""
-    if row.op.name == "pipe_barrier":
-        return f"pipe={Pipe(row.param('barrier_pipe')).name}"
+def _sync_note(row: Row) -> str:
+    """A flag by its pipes or its mode, a barrier by its pipe."""
+    if "event" in row.op.params:
+        event = HardEvent(row.param("event"))
+        return f"{event.src.name}->{event.dst.name};id={row.param('event_id')}"
     if "mode" in row.op.params:
         mode = "all" if row.param("mode") == CrossMode.ALL else row.param("mode")
         return f"mode={mode};id={row.param('flag_id')}"
-    event = HardEvent(row.param("event"))
-    return f"{event.src.name}->{event.dst.name};id={row.param('event_id')}"
+    return f"pipe={Pipe(row.param('barrier_pipe')).name}"
 
 
 def cube_api(row: Row) -> str:

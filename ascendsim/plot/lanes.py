@@ -182,7 +182,7 @@ def _default_cores(result: RunResult) -> tuple[int, ...]:
 
 
 def ai_core(result: RunResult) -> tuple[int, ...]:
-    """Cores of the AI Core of a mixed kernel that ends last; of several the busiest, then the first."""
+    """Cores of the AI Core of a mixed kernel that ends last; of several that end together, the busiest or the first."""
     t, cores = result.timeline, result.program.block_cores
     ends, busy = np.zeros(result.program.block_dim, np.int64), np.zeros(result.program.block_dim, np.int64)
     np.maximum.at(ends, t["core"] // cores, t["end"])

@@ -43,7 +43,7 @@ from ascendsim.result import RunResult
 from ascendsim.terms import Buffer, CoreKind
 
 _HEIGHT, _SLIM, _DETAIL, _APART, _HEAD = 1.3, 0.46, 1.2, 0.38, 0.3
-"""Inches: a chart, a chart with an enlarged one below it, that one, between two charts, a core's name above them."""
+"""Inches: a chart, one with an enlarged one below it, that one, between two charts, a core's name above its charts."""
 _PITCH = 0.17
 """Distance of two texts beside a chart."""
 

@@ -40,7 +40,7 @@ def overview_height(result: RunResult) -> float:
 
 
 def _pipes(result: RunResult) -> list[Pipe]:
-    shares = analysis.utilisation(result.timeline)[1]
+    shares = analysis.utilisation(result.timeline, result.program.block_cores)[1]
     return [pipe for pipe in COLOURS if pipe in shares]
 
 
@@ -56,7 +56,7 @@ def draw_overview(chart: Chart, result: RunResult, drawn: Sequence[Part], kept: 
     time_axis(chart, result.device.clock_mhz)
     cycle_axis(chart)
     chart.frame()
-    cuts, shares = analysis.utilisation(result.timeline)
+    cuts, shares = analysis.utilisation(result.timeline, result.program.block_cores)
     bins = list(pairwise(cuts.tolist()))
     for index, pipe in enumerate(_pipes(result)):
         top = _MARKS + 0.12 + index * _PITCH
@@ -67,14 +67,16 @@ def draw_overview(chart: Chart, result: RunResult, drawn: Sequence[Part], kept: 
         band.level(0, "#d0d0d0", 0.5)
         chart.name(top + _BAND / 2, pipe.name)
         chart.beside(top + _BAND / 2, f"{_busy(result, pipe):.0%} busy")
-    share = f"share of all cores at work, 0 to 100%, in bins of {result.timeline.totals.bin_cycles:,} cycles"
+    whose = "the cores that have the pipe" if result.program.kernel_type.is_mix else "all cores"
+    share = f"share of {whose} at work, 0 to 100%, in bins of {result.timeline.totals.bin_cycles:,} cycles"
     return [f"height of the bands above: {share}", *_draw_marks(chart, result, drawn, kept)]
 
 
 def _busy(result: RunResult, pipe: Pipe) -> float:
-    """Share of all cores' time."""
+    """Share of the time of all cores that have the pipe."""
     busy = int(result.timeline.totals.busy_cycles[:, pipe].sum())
-    return busy / max(1, result.makespan_cycles * result.program.core_count)
+    cores = analysis.cores_with(result.timeline, pipe, result.program.block_cores)
+    return busy / max(1, result.makespan_cycles * cores)
 
 
 def _draw_marks(chart: Chart, result: RunResult, drawn: Sequence[Part], kept: Sequence[Part]) -> list[str]:
