@@ -90,9 +90,7 @@ class TileArgumentError(Exception):
 class ProgramBuilder:
     """Collects templates and calls of all cores; equal templates are stored once."""
 
-    def __init__(
-        self, device: Device, block_dim: int, gm: tuple[GlobalTensor, ...], kernel_type: KernelType
-    ) -> None:
+    def __init__(self, device: Device, block_dim: int, gm: tuple[GlobalTensor, ...], kernel_type: KernelType) -> None:
         self.device = device
         self.block_dim = block_dim
         self.kernel_type = kernel_type

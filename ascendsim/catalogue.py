@@ -34,7 +34,7 @@ from ascendsim.isa import (
 )
 from ascendsim.isa.forms import Form
 from ascendsim.isa.table import TABLE
-from ascendsim.op_host import fag_rules
+from ascendsim.op_host import fag_map, fag_rules
 from ascendsim.op_kernel import softmax_grad_checks, softmax_grad_surprises
 from ascendsim.plan import layout
 from ascendsim.tmpsize import traps
@@ -57,7 +57,7 @@ MODULES: tuple[ModuleType, ...] = (
     ),
     *(transpose_square, tpipe, record, context, static, hazards, flags, lifetimes, machine),
     *(advice, banks, traffic, merging, barriers, suppress),
-    *(softmax_grad_checks, softmax_grad_surprises, layout, traps, fag_rules),
+    *(softmax_grad_checks, softmax_grad_surprises, layout, traps, fag_map, fag_rules),
 )
 """Every module that declares a rule, whether in a name of its own or in a dict."""
 

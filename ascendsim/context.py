@@ -239,7 +239,9 @@ class Machine:
     def store_core(self) -> CoreState:
         """Return what the running core has, to go on with it later."""
         local = self.local
-        return CoreState(local.content.copy(), local.written.copy(), self.compare_mask.content, self.slots, self.registers)
+        return CoreState(
+            local.content.copy(), local.written.copy(), self.compare_mask.content, self.slots, self.registers
+        )
 
     def load_core(self, state: CoreState) -> None:
         """Go on with another core."""

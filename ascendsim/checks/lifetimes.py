@@ -122,7 +122,9 @@ class _Dry:
     def __init__(self, program: Program, device: Device) -> None:
         places = program.places({Buffer.UB: device.ub_bytes})
         self._program = program
-        self._machine = DryMachine(program, (), Bytes(places.length_bytes), places, device.arithmetic.half_overflow.value)
+        self._machine = DryMachine(
+            program, (), Bytes(places.length_bytes), places, device.arithmetic.half_overflow.value
+        )
         self._states: list[NDArray[np.bool_]] = []
         self._numbers: dict[bytes, int] = {}
         self._known: dict[tuple[int, int], int] = {}

@@ -472,9 +472,7 @@ class LoadDataCall(Call):
 
     reports = (PATH,)
 
-    def __call__(
-        self, dst: LocalTensor, src: Tensor, load_params: LoadData2DParams | LoadData3DParamsV2
-    ) -> None:
+    def __call__(self, dst: LocalTensor, src: Tensor, load_params: LoadData2DParams | LoadData3DParamsV2) -> None:
         """Record the call."""
         asc = self.asc
         if isinstance(load_params, LoadData3DParamsV2):

@@ -107,7 +107,9 @@ class CrossCall(Call):
             asc.report(XSYNC_ID, operand="no flag", got=flag_id, wanted=f"0..{CROSS_IDS - 1}", api=api)
             return
         if not asc.kernel_type.is_mix:
-            asc.report(XSYNC_MODE, operand="kernel type", got=asc.kernel_type.name, wanted="it takes a mixed kernel", api=api)
+            asc.report(
+                XSYNC_MODE, operand="kernel type", got=asc.kernel_type.name, wanted="it takes a mixed kernel", api=api
+            )
             return
         self.emit_flag(CrossMode(mode), pipe, flag_id)
 

@@ -11,12 +11,13 @@ A block is done in three stages: cube 1 (dA, then S), vector, cube 2 (dQ, dK, dV
 
 Approximations, and which way each errs:
 
-* Fast: no bank conflicts of two-source vector instructions (up to twice the time of Sub, Mul, Div, Select); each operand
-  of a matrix product is read once from GM; GM is read from L2, but for the row term, and all inputs once from HBM; full
-  rate whatever the alignment; no start of a transfer, no scalar work, no launch; SyncAll is two cross-core flags; atomic
-  additions cost what plain stores do.
+* Fast: no bank conflicts of two-source vector instructions (up to twice the time of Sub, Mul, Div, Select); each
+  operand of a product is read once from GM, and from L2, but for the row term and a first reading of all inputs from
+  HBM; full rate whatever the alignment; no start of a transfer, no scalar work, no launch; SyncAll is two cross-core
+  flags; atomic additions cost what plain stores do.
 * Slow: each Mmad pays its whole start (21 cycles); each vector instruction pays start and drain, none streams; a block
-  that the band cuts takes its mask everywhere; all cores that work share GM evenly all the time.
+  that the band cuts takes its mask everywhere; all cores that work share GM evenly all the time; what S1s2Bn2 scales
+  and casts in its main loop counts as a phase of its own.
 * Either: softmax counts as Sub, Exp, Div of the whole tile.
 
 Source: order of stages and instructions from ops-transformer op_kernel of the operator; rates from the device file, and

@@ -16,6 +16,7 @@ from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule
 from ascendsim.op_host import fag_tiling_b, fag_tiling_n
 from ascendsim.op_host.fag_call import CUBE, FagCall
+from ascendsim.op_host.fag_passes import ND_BUFFERS, NZ_BUFFERS
 from ascendsim.op_host.fag_result import FagTiling, PostPass, PrePass, RowTermPass
 from ascendsim.op_host.fag_workspace import FLOAT_BYTES
 from ascendsim.op_host.matmul_base import BaseBlock
@@ -96,7 +97,10 @@ class MemoryMap:
 
 @dataclass(frozen=True, slots=True)
 class _Tile:
-    """Bytes that parts of a vector sub-tile fill; 0 for what the call has not."""
+    """Bytes that parts of a vector sub-tile fill; 0 for what the call has not.
+
+    Float tiles are stored as they are, and where the kernel puts a float pse is not published.
+    """
 
     score: int
     plain: int
@@ -118,8 +122,8 @@ def _tile(call: FagCall, tiling: FagTiling) -> _Tile:
     return _Tile(
         score=rows * width * FLOAT_BYTES + gap,
         plain=rows * width * FLOAT_BYTES,
-        narrow=rows * width * call.element_bytes + gap,
-        pse=rows * width * call.element_bytes if call.pse is not None else _NOT_USED,
+        narrow=_NOT_USED if call.is_fp32 else rows * width * call.element_bytes + gap,
+        pse=rows * width * _HALF_BYTES if call.pse is not None and not call.is_fp32 else _NOT_USED,
         mask=rows * width if call.mask is not None else _NOT_USED,
         drop=rows * width if call.has_drop else _NOT_USED,
         row=rows * DATABLOCK_BYTES,
@@ -293,16 +297,20 @@ def _row_term_in_main(call: FagCall, tiling: FagTiling) -> tuple[Area, ...]:
     return _placed((*places, ("temp", 64, None)))
 
 
-def _post_ub(call: FagCall, passed: PostPass) -> tuple[Area, ...]:
-    """Float sums take as many buffers as an element of theirs has of the output's, the result one.
+def _post_ub(call: FagCall, tiling: FagTiling, passed: PostPass) -> tuple[Area, ...]:
+    """Return the buffers of the post pass; how NZ uses its ten is not published."""
+    base, step = passed.buffer_bytes, passed.step_elements
+    if _is_bn2(tiling) and not call.shape.is_tnd:
+        return _in_bytes(("sums, result", base, None))
+    if tiling.tiles.is_gradient_nz:
+        return _in_bytes(*((f"buffer {number}", base, None) for number in range(NZ_BUFFERS)))
+    if call.is_fp32:
+        return _in_bytes(*((f"buffer {number}", base, step * FLOAT_BYTES) for number in range(ND_BUFFERS)))
+    return _in_bytes(("sums", 2 * base, step * FLOAT_BYTES), ("result", base, step * call.element_bytes))
 
-    How NZ uses its ten buffers is not published.
-    """
-    base = passed.buffer_bytes
-    if passed.step_elements * call.element_bytes > base:
-        return _in_bytes(("sums, result and temps", base, None))
-    wide = passed.step_elements * FLOAT_BYTES
-    return _in_bytes(("sums", max(2 * base, wide), wide), ("result", base, passed.step_elements * call.element_bytes))
+
+def _is_bn2(tiling: FagTiling) -> bool:
+    return tiling.template in ("S1s2Bn2", "S1s2Bn2_deterministic")
 
 
 # --- L1 and L0 ---
@@ -322,7 +330,7 @@ def _l1(call: FagCall, tiling: FagTiling) -> tuple[tuple[Area, ...], str]:
         block = 128 * 128 * size
         return _in_bytes(("K, V", keys, keys), ("Q, dY, twice", queries, queries), ("dS", block, block)), ""
     if tiles.is_l1_custom:
-        return _custom_l1(call, tiling), "operands pinned by the kernel (L1-custom)"
+        return _custom_l1(call, tiling), "L1-custom: operands pinned by the kernel"
     least = max((_operands(block, size) for block in _products(tiling).values()), default=0)
     return _in_bytes(("a base block and the next, A and B", least, least)), "the matmul library keeps more as it likes"
 
@@ -344,7 +352,7 @@ def _custom_l1(call: FagCall, tiling: FagTiling) -> tuple[Area, ...]:
 
 def _products(tiling: FagTiling) -> dict[str, BaseBlock]:
     if tiling.matmuls is not None:
-        return {"S, dA": tiling.matmuls.scores, "dQ": tiling.matmuls.dq, "dK, dV": tiling.matmuls.dk_dv}
+        return {"S and dA": tiling.matmuls.scores, "dQ": tiling.matmuls.dq, "dK and dV": tiling.matmuls.dk_dv}
     return {}
 
 
@@ -356,7 +364,8 @@ def _l0(call: FagCall, tiling: FagTiling) -> Iterator[MemoryMap]:
     """L0A, L0B and L0C of each product: the base block, twice where two fit."""
     platform, size = call.platform, call.element_bytes
     products = _products(tiling) or {"all": BaseBlock(128, 128, min(128, call.shape.d_aligned))}
-    for name, block in products.items():
+    for block in dict.fromkeys(products.values()):
+        name = "; ".join(name for name, its in products.items() if its == block)
         for memory, capacity, needed in (
             (Buffer.L0A, platform.l0a_bytes, block.m * block.k * size),
             (Buffer.L0B, platform.l0b_bytes, block.n * block.k * size),
@@ -395,5 +404,5 @@ def memory_maps(call: FagCall, tiling: FagTiling, device: Device) -> tuple[Memor
     maps.append(MemoryMap("main", Buffer.L1, device.buffer_bytes(Buffer.L1), areas, note))
     maps += _l0(call, tiling)
     if tiling.post is not None:
-        maps.append(MemoryMap("post", Buffer.UB, ub, _post_ub(call, tiling.post)))
+        maps.append(MemoryMap("post", Buffer.UB, ub, _post_ub(call, tiling, tiling.post)))
     return tuple(maps)
