@@ -277,24 +277,18 @@ def _row_term_ub(call: FagCall, passed: RowTermPass) -> tuple[Area, ...]:
 
 
 def _row_term_in_main(call: FagCall, tiling: FagTiling) -> tuple[Area, ...]:
-    """Row term inside the main loop, before the tiles take the same places."""
+    """Row term inside the main loop, before the tiles take the same places; float rows need no copy (inferred)."""
     tiles = tiling.tiles
     columns = align_up(tiles.row_term_columns or 0, CUBE)
-    if tiling.template.startswith("S1s2Bn2gs1s2"):
-        elements = (tiles.vec_s1 or 0) * columns
-        wide, narrow = elements * FLOAT_BYTES, elements * call.element_bytes
-        row = (tiles.vec_s1 or 0) * DATABLOCK_BYTES
-        return _placed(
-            (
-                *(("dY in float", 32, wide), ("O in float", 32, wide)),
-                *(("dY", 16 if narrow <= 16 * KIB else 32, narrow), ("O", 16 if narrow <= 16 * KIB else 32, narrow)),
-                *(("temp", 32, None), ("partial D", 8, row)),
-            )
-        )
-    elements = (tiles.row_term_rows or 0) * columns
-    wide, narrow = elements * FLOAT_BYTES, elements * call.element_bytes
-    places = (("dY", 16, narrow), ("O", 16, narrow), ("dY in float", 32, wide), ("O in float", 32, wide))
-    return _placed((*places, ("temp", 64, None)))
+    is_last = tiling.template.startswith("S1s2Bn2gs1s2")
+    rows = (tiles.vec_s1 if is_last else tiles.row_term_rows) or 0
+    wide = rows * columns * FLOAT_BYTES
+    narrow = _NOT_USED if call.is_fp32 else rows * columns * call.element_bytes
+    inputs: Places = (("dY", 16, narrow), ("O", 16, narrow))
+    copies: Places = (("dY in float", 32, wide), ("O in float", 32, wide))
+    if is_last:
+        return _placed((*copies, *inputs, ("temp", 32, None), ("partial D", 8, rows * DATABLOCK_BYTES)))
+    return _placed((*inputs, *copies, ("temp", 64, None)))
 
 
 def _post_ub(call: FagCall, tiling: FagTiling, passed: PostPass) -> tuple[Area, ...]:

@@ -60,9 +60,12 @@ def prescribed(rows):
     return answer(Request(CALL, B2, "current", TileOverride(vec_s1=rows))).findings
 
 
+SMALLER = "prescribe a smaller tile, or leave the choice to the operator"
 entry(
     "E-FAG-FIT",
-    lambda: prescribed(256),
+    lambda: prescribed(33),
     lambda: prescribed(32),
-    ("S needs 262656 B, its place has 33792 B", "prescribe a smaller tile, or leave the choice to the operator"),
+    ("S needs 34304 B, its place has 33792 B", SMALLER),
+    ("dA, then dS needs 34304 B, its place has 33792 B", SMALLER),
+    ("temp of select, softmax, dropout, NZ needs 34304 B, its place has 33792 B", SMALLER),
 )
