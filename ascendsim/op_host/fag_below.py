@@ -4,7 +4,7 @@ Source: ops-transformer, op_api, definition and host tiling of flash_attention_s
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -17,7 +17,7 @@ from ascendsim.op_host.fag_graph import Graph
 from ascendsim.op_host.fag_interface import Call
 from ascendsim.op_host.fag_params import TENSORS, FagDtype, FagParams, TensorGiven
 from ascendsim.op_host.fag_platform import FAG_ARCHS, fag_platform
-from ascendsim.op_host.fag_result import FagTiling
+from ascendsim.op_host.fag_result import FagTiling, TileOverride
 from ascendsim.op_host.fag_rules import Reason
 from ascendsim.op_host.fag_tensors import GRADIENT_OF, MAIN, Axes, TensorArgument
 from ascendsim.op_host.fag_tiling import fag_tiling
@@ -63,7 +63,22 @@ def kernel_reasons(call: Call, device: Device) -> Iterator[Reason]:
             yield Reason(finding, NO_KERNEL)
 
 
-def tiling_of(call: Call, axes: Axes, graph: Graph, device: Device) -> tuple[FagTiling, tuple[str, ...]]:
+@dataclass(frozen=True, slots=True)
+class Below:
+    """What the layers below the interface make of a call.
+
+    Attributes:
+        params: the call as the kernel gets it, padded and transposed.
+        tiling: "failed" if it is refused.
+        refused: all that the tiling refuses of it.
+    """
+
+    params: FagParams
+    tiling: FagTiling
+    refused: tuple[str, ...]
+
+
+def tiling_of(call: Call, axes: Axes, graph: Graph, device: Device, override: TileOverride) -> Below:
     """Return the tiling, and all that the tiling refuses of this call.
 
     Shapes are looked at as the caller gives them; the templates are asked with what the graph makes of them.
@@ -73,18 +88,22 @@ def tiling_of(call: Call, axes: Axes, graph: Graph, device: Device) -> tuple[Fag
         axes: of its tensors.
         graph: of the call.
         device: the part, of an architecture that has the operator.
+        override: tile sizes to prescribe.
+
+    Raises:
+        InputError: a prescribed tile that the template has not.
     """
     params = handed(call, axes)
     is_changed = graph.pads_d or graph.pads_value or graph.transposes
     inner = _through_graph(params, graph) if is_changed else params
-    tiling = fag_tiling(inner, device)
+    tiling = fag_tiling(inner, device, override=override)
     refused = [*(_shapes_refused(params, device) if is_changed else ()), *tiling.reasons]
     if tiling.status == "failed":
         refused += _refused_further(inner, device)
     subjects: dict[tuple[str, ...], str] = {}
     for text in refused:
         subjects.setdefault(tuple(text.split()[:2]), text)
-    return tiling, tuple(subjects.values())
+    return Below(inner, tiling, tuple(subjects.values()))
 
 
 def handed(call: Call, axes: Axes) -> FagParams:

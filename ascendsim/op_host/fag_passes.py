@@ -20,8 +20,9 @@ _ROW_RESULT_BYTES = 8
 """Bytes reserved for a row of the result, as many rows as a cast buffer has elements of Dv."""
 
 _POST_UNIT = 256
-_ND_BUFFERS = 3
-_NZ_BUFFERS = 10
+ND_BUFFERS = 3
+NZ_BUFFERS = 10
+"""UB buffers of the post pass, for sums in ND and in NZ."""
 
 
 def pre_pass(call: FagCall, cores: int, sums: tuple[int, int, int], *, expands_mask: bool) -> PrePass:
@@ -78,7 +79,7 @@ def post_pass(call: FagCall, cores: int, ub_bytes: int, *, nz_spare: int) -> Pos
     """
     d, d_aligned = call.shape.d, call.shape.d_aligned
     reserved = d_aligned // CUBE * DATABLOCK_BYTES * nz_spare
-    buffers = _NZ_BUFFERS if nz_spare else _ND_BUFFERS
+    buffers = NZ_BUFFERS if nz_spare else ND_BUFFERS
     buffer_bytes = (ub_bytes - 2 * reserved) // buffers // _POST_UNIT * _POST_UNIT
     elements = buffer_bytes // call.element_bytes
     return PostPass(cores, buffer_bytes, elements // d_aligned * d if nz_spare else elements)

@@ -117,16 +117,30 @@ def _require_l1(call: FagCall, batches: int) -> None:
         raise NotCapableError(f"the matmul library does not fit {batches} batches into L1")
 
 
-def _ub_left(call: FagCall, batches: int) -> int:
-    """Return the UB bytes left: beside two input queues, two work tiles, row term, statistics, mask and API temps."""
+def ub_areas(call: FagCall, batches: int) -> tuple[tuple[str, int], ...]:
+    """Return the areas of UB before the API temps, (what, bytes): two input queues, two work tiles, and so on."""
     shape = call.shape
     tile = _tile_elements(call) * FLOAT_BYTES
-    rows = batches * shape.n1 * shape.s1
     pad = batches * shape.n1 * shape.s2_aligned // CUBE * _NZ_PAD_BYTES if shape.s1 >= NZ_ROWS else 0
-    queues = 2 * (tile // 2) + 2 * (tile + pad) + tile // 2 + tile + tile // 4
+    return (
+        ("input 1", tile // 2),
+        ("input 2", tile // 2),
+        ("work tile 1", tile + pad),
+        ("work tile 2", tile + pad),
+        ("row term", tile // 2),
+        ("max and sum", tile),
+        ("dropout mask", tile // 4),
+    )
+
+
+def _ub_left(call: FagCall, batches: int) -> int:
+    """Return the UB bytes left beside the areas and the least API temps."""
+    shape = call.shape
+    rows = batches * shape.n1 * shape.s1
     temp = max(
         get_soft_max_min_tmp_size((rows, shape.s2_aligned), FLOAT_BYTES, call.platform.npu_arch), DROP_OUT_MIN_BYTES
     )
+    queues = sum(size for _, size in ub_areas(call, batches))
     left = call.platform.ub_bytes - queues - temp - SOFTMAX_REMAIN_BYTES
     if left < 0:
         raise NotCapableError(f"{batches} batches do not fit UB by {-left} bytes")

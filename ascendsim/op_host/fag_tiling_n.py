@@ -183,21 +183,43 @@ def _heads(call: FagCall, override: TileOverride) -> int:
     return override.units or min(_TILE_BYTES // head_bytes, call.shape.n2)
 
 
-def _ub(call: FagCall, heads: int) -> _Ub:
-    """Return how UB is filled: two queues of rows, one of masks and bias, two work tiles, a cast buffer, API temps."""
+def ub_areas(call: FagCall, heads: int) -> tuple[tuple[str, int], ...]:
+    """Return the areas of UB before the API temps, (what, bytes).
+
+    Two queues of rows, one of masks and bias, two work tiles, and a cast buffer where D is cut.
+    """
     shape = call.shape
     s2, rows, is_nz = shape.s2_aligned, heads * shape.s1, shape.s1 >= NZ_ROWS
-    row_columns = align_up(min(s2, shape.d), CUBE)
+    row_columns = _row_columns(call)
     pad = heads * s2 // CUBE * _NZ_PAD_BYTES if is_nz else 0
     is_wide_in = is_nz or (call.pse is not None and call.pse[2] == 1)
     row_in = max(s2 * (FLOAT_BYTES if is_wide_in else HALF_BYTES), row_columns * HALF_BYTES)
     rows_in = rows * row_in + pad
-    other_in = rows * s2 * HALF_BYTES
     work = rows * FLOAT_BYTES * max(s2, row_columns) + pad
     cast = rows * row_columns * FLOAT_BYTES if row_columns < shape.d_aligned else 0
-    temp = max(get_soft_max_min_tmp_size((rows, s2), FLOAT_BYTES, call.platform.npu_arch), DROP_OUT_MIN_BYTES)
-    used = 2 * rows_in + other_in + 2 * work + cast + temp + SOFTMAX_REMAIN_BYTES
-    return _Ub(row_columns, call.platform.ub_bytes - used)
+    return (
+        ("rows 1", rows_in),
+        ("rows 2", rows_in),
+        ("mask, bias", rows * s2 * HALF_BYTES),
+        ("work tile 1", work),
+        ("work tile 2", work),
+        ("cast", cast),
+    )
+
+
+def _row_columns(call: FagCall) -> int:
+    return align_up(min(call.shape.s2_aligned, call.shape.d), CUBE)
+
+
+def _ub(call: FagCall, heads: int) -> _Ub:
+    """Return how UB is filled beside the least API temps."""
+    rows = heads * call.shape.s1
+    temp = max(
+        get_soft_max_min_tmp_size((rows, call.shape.s2_aligned), FLOAT_BYTES, call.platform.npu_arch),
+        DROP_OUT_MIN_BYTES,
+    )
+    used = sum(size for _, size in ub_areas(call, heads)) + temp + SOFTMAX_REMAIN_BYTES
+    return _Ub(_row_columns(call), call.platform.ub_bytes - used)
 
 
 def _require_fit(call: FagCall, heads: int, ub: _Ub) -> None:

@@ -20,10 +20,10 @@ from ascendsim.op_host.fag_graph import GraphTensor, graph_of
 from ascendsim.op_host.fag_interface import Call, mended, new_call
 from ascendsim.op_host.fag_params import FagParams, TensorGiven
 from ascendsim.op_host.fag_platform import FAG_ARCHS
-from ascendsim.op_host.fag_result import FagTiles, FagTiling
+from ascendsim.op_host.fag_result import FagTiles, FagTiling, TileOverride
 from ascendsim.op_host.fag_rules import Reason
 from ascendsim.op_host.fag_tensors import MAIN, TensorArgument, axes_of
-from ascendsim.op_host.fag_tiling import fag_tiling
+from ascendsim.op_host.fag_tiling import NO_OVERRIDE, fag_tiling
 from ascendsim.op_host.fag_versions import VERSIONS, Interface, has_rope, limits_broken
 from ascendsim.op_host.fag_workspace import WorkspaceTerm
 
@@ -74,6 +74,7 @@ class WorkspaceReport:
         reasons: every rule that the call breaks, in the order in which the operator would meet them, those without a
             status last.
         notes: what was taken for what, and where documents contradict each other.
+        kernel_params: the call as the kernel gets it, padded and transposed; None unless there is a tiling.
     """
 
     function: str
@@ -85,6 +86,7 @@ class WorkspaceReport:
     tiling: FagTiling | None = None
     reasons: tuple[Reason, ...] = ()
     notes: tuple[str, ...] = ()
+    kernel_params: FagParams | None = None
 
     @property
     def status_name(self) -> str:
@@ -138,7 +140,11 @@ class WorkspaceReport:
 
 
 def get_workspace_size(
-    params: FagParams, soc: str | Platform = "Ascend910B1", *, interface: Interface = "current"
+    params: FagParams,
+    soc: str | Platform = "Ascend910B1",
+    *,
+    interface: Interface = "current",
+    override: TileOverride = NO_OVERRIDE,
 ) -> WorkspaceReport:
     """Return what aclnnFlashAttentionScoreGradGetWorkspaceSize answers to a call.
 
@@ -156,10 +162,12 @@ def get_workspace_size(
         interface: "current", or "seed" for the parameters and limits of the oldest page. What that page takes and the
             kernel does not is converted, with a note: dropMask of floats, one element for each score, to bits;
             softmaxMax and softmaxSum to FLOAT; pseShift to the type of query.
+        override: tile sizes to prescribe to the template that takes the call; the operator itself takes none.
 
     Raises:
         DeviceError: no such part.
-        InputError: no such interface, or a parameter that the seed page has not.
+        InputError: no such interface, a parameter that the seed page has not, or a prescribed tile that the template
+            has not.
 
     Source: ops-transformer, op_api of flash_attention_score_grad and its pages; the seed page.
     """
@@ -173,26 +181,29 @@ def get_workspace_size(
     if fag_interface.is_nothing_to_do(call) and not any(reason.status for reason in first):
         told = (*notes, "dq, dk and dv are empty: nothing else is checked and there is no kernel")
         return replace(blank, workspace_bytes=0, reasons=first, notes=told)
-    return _checked(blank, call, first, device)
+    return _checked(blank, call, first, device, override)
 
 
-def _checked(blank: WorkspaceReport, call: Call, first: tuple[Reason, ...], device: Device) -> WorkspaceReport:
+def _checked(
+    blank: WorkspaceReport, call: Call, first: tuple[Reason, ...], device: Device, override: TileOverride
+) -> WorkspaceReport:
     """Return the report of a call that has something to do."""
     upper = (*first, *fag_interface.own_reasons(call, first))
     sound = mended(call, upper)
     axes = axes_of(sound.params.layout, sound.params.heads_given, sound.arguments)
     graph = graph_of(sound.params, axes)
     lower = list(kernel_reasons(call, device))
-    tiling = None
+    below = None
     if device.npu_arch in FAG_ARCHS:
-        tiling, refused = tiling_of(sound, axes, graph, device)
-        lower += tiling_reasons(call, refused)
+        below = tiling_of(sound, axes, graph, device, override)
+        lower += tiling_reasons(call, below.refused)
     limits = limits_broken(sound.params, axes, call.version, call.function)
     told = (*upper, *lower, *fag_interface.output_reasons(call, upper), *limits)
     reasons = tuple(sorted(told, key=lambda reason: reason.status is None))
     status = next((reason.status for reason in reasons if reason.status is not None), 0)
-    if status or tiling is None:
+    if status or below is None:
         return replace(blank, status=status, reasons=reasons)
+    tiling = below.tiling
     return replace(
         blank,
         workspace_bytes=tiling.workspace_bytes,
@@ -200,6 +211,7 @@ def _checked(blank: WorkspaceReport, call: Call, first: tuple[Reason, ...], devi
         tiling=tiling,
         reasons=reasons,
         notes=(*blank.notes, *_notes_of_rope(call, tiling)),
+        kernel_params=below.params,
     )
 
 

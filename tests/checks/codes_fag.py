@@ -4,7 +4,10 @@ from dataclasses import replace
 
 from codes_harness import A310P, B2, entry
 
+from ascendsim.fag_answer import answer
+from ascendsim.fag_request import Request
 from ascendsim.op_host import flash_attention_score_grad as fag
+from ascendsim.op_host.fag_result import TileOverride
 
 CALL = fag.FagParams("bf16", "BNSD", B=1, N2=8, S1=2048, S2=2048, D=128)
 TND = fag.FagParams(
@@ -49,4 +52,20 @@ calls(
         "pick a part of architecture 2201",
     ),
     soc=A310P,
+)
+
+
+def prescribed(rows):
+    """What does not fit with vector sub-tiles of so many rows."""
+    return answer(Request(CALL, B2, "current", TileOverride(vec_s1=rows))).findings
+
+
+SMALLER = "prescribe a smaller tile, or leave the choice to the operator"
+entry(
+    "E-FAG-FIT",
+    lambda: prescribed(33),
+    lambda: prescribed(32),
+    ("S needs 34304 B, its place has 33792 B", SMALLER),
+    ("dA, then dS needs 34304 B, its place has 33792 B", SMALLER),
+    ("temp of select, softmax, dropout, NZ needs 34304 B, its place has 33792 B", SMALLER),
 )
