@@ -410,8 +410,8 @@ def test_b_whole_in_l0b_does_not_fit_and_halves_of_a_quarter_do():
         (
             {"base_m": 128, "base_n": 256, "base_k": 64, "step_k": 8, "shape": (512, 512, 4096)},
             (
-                "L1: a1 2 x 131072 + b1 2 x 262144 = 786432 B > 524288 B of Ascend910B1; choose a smaller step_k, base_m "
-                "or base_n, or queues.a1.num and queues.b1.num of 1"
+                "L1: a1 2 x 131072 + b1 2 x 262144 = 786432 B > 524288 B of Ascend910B1; choose a smaller step_k, "
+                "base_m or base_n, or queues.a1.num and queues.b1.num of 1"
             ),
         ),
         (
@@ -458,15 +458,15 @@ def test_b_whole_in_l0b_does_not_fit_and_halves_of_a_quarter_do():
         (
             {"device": "Ascend310P1"},
             (
-                "device Ascend310P1: arch 2002 has no Fixpipe: its results leave L0C through UB, which is not modelled; "
-                "choose a device of arch 2201 or 3510"
+                "device Ascend310P1: arch 2002 has no Fixpipe: its results leave L0C through UB, which is not "
+                "modelled; choose a device of arch 2201 or 3510"
             ),
         ),
         (
             {"device": "Ascend310B1"},
             (
-                "device Ascend310B1: arch 3002 has no DataCopy ND2NZ, which this operator loads with; choose a device of "
-                "arch 2201 or 3510"
+                "device Ascend310B1: arch 3002 has no DataCopy ND2NZ, which this operator loads with; choose a device "
+                "of arch 2201 or 3510"
             ),
         ),
     ],
