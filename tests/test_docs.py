@@ -12,7 +12,7 @@ from conftest import ROOT
 
 import ascendsim as asc
 from ascendsim.isa.table import TABLE
-from ascendsim.operators import SoftmaxGradTiling
+from ascendsim.operators import MatmulKeys, SoftmaxGradTiling
 from ascendsim.record import AiCore
 from ascendsim.scenario import (
     ExpectSpec,
@@ -240,6 +240,7 @@ def test_the_scenario_page_names_every_key():
         ExpectSpec,
         SuppressSpec,
         SoftmaxGradTiling,
+        MatmulKeys,
     )
     keys = {field.alias or name for model in models for name, field in model.model_fields.items()} - {"folder"}
     assert sorted(k for k in keys if not re.search(rf"[`.]{k}\b", page)) == []

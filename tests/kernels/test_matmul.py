@@ -9,10 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ml_dtypes import bfloat16
 
+import ascendsim as asc
+from ascendsim.check_tiling import tiling_scenario
 from ascendsim.device import load_device
 from ascendsim.dtypes import FLOAT, INT8, INT32, dtype
 from ascendsim.errors import InputError
 from ascendsim.execute import execute
+from ascendsim.files import read_toml
 from ascendsim.machine import check_program, schedule
 from ascendsim.memory import Bytes, place_in_gm
 from ascendsim.op_host.matmul import (
@@ -521,3 +524,24 @@ def test_a_bias_of_another_type_is_refused():
     with pytest.raises(InputError) as error:
         operator.host(scenario.load_device(), shapes, operator.tiling_model(), QUEUES | BIAS_QUEUES)
     assert str(error.value) == "tensors.bias: dtype half; must be float, as results of half are added up"
+
+
+def test_a_tiling_alone_is_not_judged(tmp_path):
+    file = tmp_path / "blocks.toml"
+    file.write_text('schema = 1\noperator = "matmul"\n[tiling]\nbase_m = 128\n')
+    with pytest.raises(InputError) as error:
+        tiling_scenario(read_toml(file), file, {}, (128, 128), "half", None, None)
+    assert str(error.value) == (
+        f"{file}: a tiling of matmul alone cannot be judged: its tensors have several shapes and types; check a "
+        "scenario that names it"
+    )
+
+
+def test_a_sample_is_what_a_whole_run_gives():
+    whole, some = (
+        asc.run(ROOT / "scenarios" / f"{SCENARIO}.toml", set={"machine.values": v}) for v in ("all", "sample")
+    )
+    assert some.sample.tiles_there == 16
+    c = slice(0, 128), slice(0, 128)
+    assert (some.outputs["c"][c] == whole.outputs["c"][c]).all()
+    assert all(e.met for e in some.expectations)
