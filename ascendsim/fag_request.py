@@ -184,7 +184,8 @@ def _described(error: Mapping[str, Any], file: str | None, options: Mapping[str,
 
 def _reason(error: Mapping[str, Any], model: type[BaseModel]) -> str:
     if error["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(str(error["loc"][-1]), model.model_fields, n=_NEAREST, cutoff=0.0)
+        names = [field.alias or name for name, field in model.model_fields.items()]
+        near = difflib.get_close_matches(str(error["loc"][-1]), names, n=_NEAREST, cutoff=0.0)
         return f"unknown key; the nearest are {', '.join(near)}"
     if error["type"] == "missing":
         return "not given"

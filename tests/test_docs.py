@@ -162,7 +162,7 @@ def test_python_of_the_readme_runs(monkeypatch, capsys):
 def test_commands_of_the_readme_run(tmp_path):
     """Every `$ ascendsim` line, in the order shown, from the repository's root; outputs go elsewhere."""
     lines = re.findall(r"^ {4}\$ (ascendsim (?:.*\\\n)*.*)$", README, re.MULTILINE)
-    assert len(lines) == 7
+    assert len(lines) == 9
     for line in lines:
         words = shlex.split(line.replace("\\\n", " "))
         words = [str(tmp_path / w) if w.startswith("out/") else w for w in words]
