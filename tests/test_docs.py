@@ -50,7 +50,7 @@ def test_named_files_exist(document):
         assert (ROOT / name).exists(), name
 
 
-@pytest.mark.parametrize("name", ["vector_add", "scaled_softmax_grad"])
+@pytest.mark.parametrize("name", ["vector_add", "scaled_softmax_grad", "matmul_plus_one"])
 def test_kernels_of_the_guide_are_the_shipped_ones(name):
     blocks = _blocks((ROOT / "docs/writing-a-kernel.md").read_text(), "python")
     assert (ROOT / "scenarios" / f"{name}.py").read_text() in blocks
