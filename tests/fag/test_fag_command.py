@@ -183,8 +183,8 @@ def test_padding_and_transposing_count():
         (
             {"kv_heads": 3},
             (
-                "kv_heads = 3: must divide N = 8; to see what the operator says to other heads, give the key with --tensor "
-                "key=SHAPE"
+                "kv_heads = 3: must divide N = 8; to see what the operator says to other heads, give the key with "
+                "--tensor key=SHAPE"
             ),
         ),
         ({"q_lens": "1,2"}, "q_lens, kv_lens: only layout TND has them, not BNSD"),
