@@ -545,13 +545,7 @@ def execute_sample(
 
     Raises:
         Deadlock: a core's pipes wait for flags that are never set.
-        InputError: cores wait for each other.
     """
-    if program.is_cross:
-        raise InputError(
-            "machine.sample: this kernel's cores wait for each other, and what a tile needs is followed within a core "
-            'only; compute all values (leave machine.sample out), or none (machine.values = "none")'
-        )
     closure = Closure(program, roots)
     filled = frozenset(i for i, memory in enumerate(gm) if memory.written.any())
     execution = execute(

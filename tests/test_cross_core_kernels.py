@@ -494,6 +494,7 @@ def test_atomic_additions_happen_core_by_core_up_to_the_next_wait():
             asc.duplicate(UB, -(2.0**24), ROW)
             asc.pipe_barrier(Pipe.ALL)
             asc.data_copy(g, UB, ROW)
+        asc.set_atomic_none()
 
     (memory,), findings = executed(recorded(kernel, gm, 3, KernelType.AIV_ONLY), np.zeros(ROW, np.float32))
     want = np.float32(0)

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 import numpy as np
 import plain
 from hypothesis import HealthCheck, settings
+from random_programs import EVENTS
 
 from ascendsim.engine import compiled, reference
 from ascendsim.engine.base import TIMELINE_COLUMNS, Kind, ScheduleInput, Timeline, Wait
@@ -144,7 +145,7 @@ EVERYTHING = {
     *(f"{kind.name} on S" for kind in Kind if kind != Kind.TRANSFER),
     *(f"{kind.name} on a pipe" for kind in Kind),
     *(f"waited for {wait.name}" for wait in Wait if wait != Wait.QUEUE_FULL),
-    *(f"{kind} {event.name}" for kind in ("SET_FLAG", "WAIT_FLAG") for event in HardEvent),
+    *(f"{kind} {event.name}" for kind in ("SET_FLAG", "WAIT_FLAG") for event in EVENTS),
     *(f"{kind} cross-core on {pipe.name}" for kind in ("SET_FLAG", "WAIT_FLAG") for pipe in Pipe if pipe != Pipe.ALL),
     *("WAIT_FLAG for a buffer", "flag set twice", "cross-core flag set twice"),
     *("flag waited for before its set", "cross-core flag waited for before its set"),

@@ -11,6 +11,7 @@ from random_programs import (
     BASES,
     BRIEF,
     CAPACITY,
+    EVENTS,
     SET,
     Chip,
     Script,
@@ -40,7 +41,7 @@ from ascendsim.terms import HardEvent, Pipe
 
 SHAPE = Shape(l2_modes=("hit", "miss"))
 QUEUE_ID, AHEAD_ID, BLOCK_ID = EVENT_IDS - 1, EVENT_IDS - 2, EVENT_IDS - 3
-LOCAL = [event for event in HardEvent if event.dst not in {Pipe.S, event.src}]
+LOCAL = [event for event in EVENTS if event.dst not in {Pipe.S, event.src}]
 Rows = list[Fields]
 
 
@@ -72,7 +73,7 @@ def work(draw, pipes=(Pipe.V, Pipe.V, Pipe.MTE2, Pipe.MTE3, Pipe.S, Pipe.M)) -> 
 
 def handshake(draw, chip) -> Rows:
     """A flag set and waited for within the turn, the wait first or last."""
-    event, event_id = draw(st.sampled_from(HardEvent)), draw(st.integers(0, 2))
+    event, event_id = draw(st.sampled_from(EVENTS)), draw(st.integers(0, 2))
     a_set, wait = set_flag(event, event_id, draw(SET)), wait_flag(event, event_id, draw(BRIEF))
     if event in LOCAL and draw(st.booleans()):
         return [*held(draw, chip, wait), a_set]
