@@ -17,6 +17,7 @@ from ascendsim.record import AiCore
 from ascendsim.scenario import (
     ExpectSpec,
     MachineSpec,
+    PeakSpec,
     PlatformSpec,
     QueueSpec,
     Range,
@@ -206,6 +207,7 @@ def test_the_scenario_page_names_every_key():
         TensorSpec,
         QueueSpec,
         MachineSpec,
+        PeakSpec,
         PlatformSpec,
         Range,
         ValueSpec,
