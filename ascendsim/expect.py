@@ -11,7 +11,7 @@ from ascendsim.arrays import load_array
 from ascendsim.errors import InputError
 from ascendsim.operators import Reference
 from ascendsim.result import Expectation, RunResult
-from ascendsim.scenario import Range, Scenario, ValueSpec
+from ascendsim.scenario import ExpectSpec, PeakSpec, Range, Scenario, ValueSpec
 from ascendsim.user_code import load_function
 
 Array = NDArray[Any]
@@ -42,10 +42,7 @@ def _judged(
         yield _in_range("makespan us", expect.us, result.makespan_us)
     if expect.cycles is not None:
         yield _in_range("makespan cycles", expect.cycles, result.makespan_cycles)
-    if expect.peak_ub_bytes is not None:
-        yield _in_range("peak UB bytes", expect.peak_ub_bytes, result.peak_bytes.get("UB", 0))
-    for memory, limits in (expect.peak_bytes or {}).items():
-        yield _in_range(f"peak {memory} bytes", limits, result.peak_bytes.get(memory, 0))
+    yield from _peaks(result, expect)
     shares = {f"{o.first.name},{o.second.name}": o.share for o in result.overlaps}
     shares |= {",".join(reversed(pair.split(","))): share for pair, share in shares.items()}
     for pair, limits in expect.overlap.items():
@@ -61,6 +58,14 @@ def _judged(
             yield Expectation(f"values of {name}", "within tolerance of the reference", "not computed", met=None)
         else:
             yield _values(result, scenario, inputs, name, spec, computed.get(name))
+
+
+def _peaks(result: RunResult, expect: ExpectSpec) -> Iterator[Expectation]:
+    """How far memories are used; one that nothing lies in has 0."""
+    limits = {name: getattr(expect.peak_bytes, name, None) for name in PeakSpec.model_fields}
+    for name, wanted in (("UB", expect.peak_ub_bytes), *limits.items()):
+        if wanted is not None:
+            yield _in_range(f"peak {name} bytes", wanted, result.peak_bytes.get(name, 0))
 
 
 def _in_range(what: str, limits: Range, got: float) -> Expectation:

@@ -148,14 +148,25 @@ class ValueSpec(_Model):
     atol: float = 0.0
 
 
+class PeakSpec(_Model):
+    """How far on-chip memories may be used; one that nothing lies in has 0."""
+
+    UB: Range | None = None
+    L1: Range | None = None
+    L0A: Range | None = None
+    L0B: Range | None = None
+    L0C: Range | None = None
+    BT: Range | None = None
+    FB: Range | None = None
+
+
 class ExpectSpec(_Model):
     """What makes the run a success; anything given here sets the exit code."""
 
     us: Range | None = None
     cycles: Range | None = None
     peak_ub_bytes: Range | None = None
-    peak_bytes: dict[Literal["UB", "L1", "L0A", "L0B", "L0C", "BT", "FB"], Range] | None = None
-    """By on-chip memory; one that nothing lies in has 0."""
+    peak_bytes: PeakSpec | None = None
     overlap: dict[str, Range] = Field(default_factory=dict)
     findings: list[str] | None = None
     """Exactly these codes, in any order and number; [] for none. Left out: not looked at."""

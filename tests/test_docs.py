@@ -17,6 +17,7 @@ from ascendsim.record import AiCore
 from ascendsim.scenario import (
     ExpectSpec,
     MachineSpec,
+    PeakSpec,
     PlatformSpec,
     QueueSpec,
     Range,
@@ -234,6 +235,7 @@ def test_the_scenario_page_names_every_key():
         TensorSpec,
         QueueSpec,
         MachineSpec,
+        PeakSpec,
         PlatformSpec,
         Range,
         ValueSpec,

@@ -228,8 +228,9 @@ def _import_like_perfetto(events, rounding):
             assert not stack or (end == now and stack[-1][2] == now)
             stack.append((e["name"], e.get("id"), now, end))
         else:
-            assert stack[-1][:2] == ("SET_FLAG" if e["ph"] == "s" else "WAIT_FLAG", e["id"])
-            assert stack[-1][3] is None
+            flag = "SET_FLAG" if e["ph"] == "s" else "WAIT_FLAG"
+            assert stack[-1][:2] in ((flag, e["id"]), (f"CROSS_CORE_{flag}", None))
+            assert stack[-1][3] is None or now < stack[-1][3]
             assert e["ph"] == "s" or e["id"] in begun
             begun.add(e["id"])
     assert all(end is not None for stack in stacks.values() for *_, end in stack)

@@ -48,15 +48,15 @@ POSITIONS = {
     "VECCALC": COLOURS[Pipe.V],
     "VECOUT": COLOURS[Pipe.MTE3],
     "A1": COLOURS[Pipe.MTE2],
-    "B1": lighter(COLOURS[Pipe.MTE2], 0.3),
-    "C1": lighter(COLOURS[Pipe.MTE2], 0.6),
+    "B1": "#7fcdbb",
+    "C1": "#d9c39a",
     "A2": COLOURS[Pipe.MTE1],
-    "B2": lighter(COLOURS[Pipe.MTE1], 0.3),
-    "C2": lighter(COLOURS[Pipe.MTE1], 0.6),
+    "B2": "#b8a0d9",
+    "C2": "#c9a66b",
     "CO1": COLOURS[Pipe.M],
     "C2PIPE2GM": COLOURS[Pipe.FIX],
 }
-"""Colour of a position: that of the pipe that fills it, lighter for the right matrix and for biases."""
+"""Colour of a position: that of the pipe that fills it, and others for the right matrix and for biases."""
 
 LEFT, _RIGHT = 1.05, 1.75
 CHART = WIDTH - LEFT - _RIGHT
