@@ -183,8 +183,8 @@ def test_padding_and_transposing_count():
         (
             {"kv_heads": 3},
             (
-                "kv_heads = 3: must divide N = 8; to see what the operator says to other heads, give the key with --tensor "
-                "key=SHAPE"
+                "kv_heads = 3: must divide N = 8; to see what the operator says to other heads, give the key with "
+                "--tensor key=SHAPE"
             ),
         ),
         ({"q_lens": "1,2"}, "q_lens, kv_lens: only layout TND has them, not BNSD"),
@@ -229,6 +229,13 @@ def test_a_tensor_option_is_a_name_and_how():
     }  # fmt: skip
     with pytest.raises(AscendSimError, match="--tensor query: want NAME=HOW"):
         parse_tensors(["query"])
+
+
+def test_more_blocks_than_can_be_looked_at_are_told():
+    done = run(*SHAPE[2:], "--shape", "1,1,1000000,1000000,128", "--set", "cv_s1=16")
+    assert done.exit_code == 0
+    assert "note: 122,125,000 score tiles of a head are too many to say who computes which, and how" in done.stdout
+    assert "Main phase" not in done.stdout
 
 
 # --- variable lengths ---
