@@ -1,6 +1,6 @@
 """The answer of `ascendsim fag`: phase one's report, who computes what, memory maps and an estimate."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from ascendsim.device import Device, load_device
 from ascendsim.errors import Finding, InputError
 from ascendsim.fag_request import Request
 from ascendsim.op_host.fag_call import FagCall, read_shape
-from ascendsim.op_host.fag_dealing import Block, Dealing, Share, dealing, shares, vector_step
+from ascendsim.op_host.fag_dealing import Block, Dealing, Share, dealing, shares, tiles_of_a_head, vector_step
 from ascendsim.op_host.fag_estimate import Estimate, estimate
 from ascendsim.op_host.fag_map import MemoryMap, memory_maps
 from ascendsim.op_host.fag_platform import fag_platform
@@ -218,7 +218,11 @@ def answer(request: Request) -> FagAnswer:
     if tiling.template.startswith("S1s2Bn2") and not tiling.template.startswith("S1s2Bn2gs1s2"):
         call = relabelled(call)
     dealt = dealing(call, tiling)
-    if dealt is None or dealt.count == 0:
+    if dealt is None:
+        tiles = tiles_of_a_head(call, tiling)
+        told = f"{tiles:,} score tiles of a head are too many to say who computes which, and how long it takes"
+        return FagAnswer(replace(request, notes=(*request.notes, told)), device, report, call)
+    if dealt.count == 0:
         return FagAnswer(request, device, report, call)
     return FagAnswer(
         request=request,

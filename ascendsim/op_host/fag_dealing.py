@@ -31,6 +31,9 @@ AIV_PER_AIC: Final = 2
 BASIC_CHUNK: Final = 16
 """Blocks of a round in basic_tnd."""
 
+MOST_BLOCKS: Final = 2**23
+"""Tiles of a head that are looked at one by one; more take seconds."""
+
 _BASIC_STRIP = 4
 _SAME_AB_EDGE = 8
 _LAST_EDGE = 64
@@ -94,15 +97,17 @@ class Run:
         group: its blocks.
         times: how often it comes.
         b: batch of the first.
-        key_heads: repetitions that make a batch.
+        heads: repetitions that make a batch.
         b_step: batches to go on by then.
+        g: repetitions for one key head.
     """
 
     group: Group
     times: int
     b: int
-    key_heads: int
+    heads: int
     b_step: int
+    g: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,13 +199,14 @@ class Dealing:
 
 
 def _block(run: Run, repeat: int, place: int, turn: int) -> Block:
-    batch, head = divmod(repeat, run.key_heads)
+    batch, head = divmod(repeat, run.heads)
+    n2, g = divmod(head, run.g)
     group = run.group
     return Block(
         turn=turn,
         b=run.b + batch * run.b_step,
-        n2=head + int(group.n2[place]),
-        g=int(group.g[place]),
+        n2=n2 + int(group.n2[place]),
+        g=g + int(group.g[place]),
         s1=int(group.s1[place]),
         s2=int(group.s2[place]),
         rows=int(group.rows[place]),
@@ -291,8 +297,6 @@ def _group_of(head: _Head, rows: int, columns: int, edge: int | None, left_too: 
 
 def _for_each_g(group: Group, g: int, *, inside_columns: bool) -> Group:
     """Return the blocks for all query heads of a key head: one head after the other, or all in each column."""
-    if g == 1:
-        return group
     count = len(group)
     order = np.tile(np.arange(count), g)
     heads = np.repeat(np.arange(g, dtype=np.int64), count)
@@ -302,17 +306,28 @@ def _for_each_g(group: Group, g: int, *, inside_columns: bool) -> Group:
     return replace(group.picked(order), g=heads)
 
 
-def _runs(call: FagCall, make: Callable[[_Head], Group], *, prefix_is_causal: bool) -> tuple[Run, ...]:
-    """Return one run for batches that are all alike, else one for each."""
+def _runs(
+    call: FagCall, make: Callable[[_Head], Group], *, prefix_is_causal: bool, by_key_head: bool = False
+) -> tuple[Run, ...]:
+    """Return one run for batches that are all alike, else one for each.
+
+    Args:
+        call: the call.
+        make: makes the blocks of a query head, or with `by_key_head` of all query heads of a key head.
+        prefix_is_causal: as in `wide_band`.
+        by_key_head: what `make` makes.
+    """
     shape = call.shape
     heads = [_head(call, batch, prefix_is_causal=prefix_is_causal) for batch in range(_different(call))]
     made: dict[_Head, Group] = {}
     for head in heads:
         if head not in made:
             made[head] = make(head)
+    g = 1 if by_key_head else shape.g
+    per_batch = shape.n2 * g
     if len(heads) == 1:
-        return (Run(made[heads[0]], shape.b * shape.n2, 0, shape.n2, 1),)
-    return tuple(Run(made[head], shape.n2, batch, shape.n2, 1) for batch, head in enumerate(heads))
+        return (Run(made[heads[0]], shape.b * per_batch, 0, per_batch, 1, g),)
+    return tuple(Run(made[head], per_batch, batch, per_batch, 1, g) for batch, head in enumerate(heads))
 
 
 def _different(call: FagCall) -> int:
@@ -325,13 +340,23 @@ def _different(call: FagCall) -> int:
 
 
 def dealing(call: FagCall, tiling: FagTiling) -> Dealing | None:
-    """Return who computes which scores; None without a kernel that computes any.
+    """Return who computes which scores; None without a kernel that computes any, or with more than `MOST_BLOCKS`.
 
     Args:
         call: as the kernel gets it.
         tiling: of it, not refused.
     """
-    return _DEALERS[tiling.template](call, tiling) if tiling.template in _DEALERS else None
+    if tiling.template not in _DEALERS or tiles_of_a_head(call, tiling) > MOST_BLOCKS:
+        return None
+    return _DEALERS[tiling.template](call, tiling)
+
+
+def tiles_of_a_head(call: FagCall, tiling: FagTiling) -> int:
+    """Return the score tiles of the longest head, those outside the band included."""
+    tiles, shape = tiling.tiles, call.shape
+    if tiles.cv_s1 is None or tiles.cv_s2 is None:
+        return 1
+    return ceil_div(shape.s1, tiles.cv_s1) * ceil_div(shape.s2, tiles.cv_s2)
 
 
 def _same_ab(call: FagCall, tiling: FagTiling) -> Dealing:
@@ -340,11 +365,11 @@ def _same_ab(call: FagCall, tiling: FagTiling) -> Dealing:
 
     def make(head: _Head) -> Group:
         group = _group_of(head, tiles.cv_s1 or 1, tiles.cv_s2 or 1, _SAME_AB_EDGE, left_too=False)
-        return _for_each_g(group, call.shape.g, inside_columns=is_fixed)
+        return _for_each_g(group, call.shape.g, inside_columns=True) if is_fixed else group
 
     order = "s1 fastest, then g, s2, n2, b" if is_fixed else "s1 fastest, then s2, g, n2, b"
     return Dealing(
-        runs=_runs(call, make, prefix_is_causal=True),
+        runs=_runs(call, make, prefix_is_causal=True, by_key_head=is_fixed),
         kind=CoreKind.AIC,
         cores=call.platform.aic_cores,
         chunk=1,
@@ -359,8 +384,7 @@ def _last(call: FagCall, tiling: FagTiling) -> Dealing:
     is_sparse = tiling.band is not None and tiling.band.is_sparse
 
     def make(head: _Head) -> Group:
-        group = _group_of(head, tiles.cv_s1 or 1, tiles.cv_s2 or 1, _LAST_EDGE, left_too=True)
-        return _for_each_g(group, call.shape.g, inside_columns=False)
+        return _group_of(head, tiles.cv_s1 or 1, tiles.cv_s2 or 1, _LAST_EDGE, left_too=True)
 
     runs = _runs(call, make, prefix_is_causal=False)
     count = sum(len(run.group) * run.times for run in runs)
@@ -387,7 +411,7 @@ def _bn2(call: FagCall, tiling: FagTiling) -> Dealing:
         return _for_each_g(group, call.shape.g, inside_columns=False)
 
     return Dealing(
-        runs=_runs(call, make, prefix_is_causal=True),
+        runs=_runs(call, make, prefix_is_causal=True, by_key_head=True),
         kind=CoreKind.AIC if is_custom else CoreKind.AIV,
         cores=tiles.used_cores or 1,
         chunk=1,
@@ -401,8 +425,7 @@ def _basic(call: FagCall, tiling: FagTiling) -> Dealing:
     tiles = tiling.tiles
 
     def make(head: _Head) -> Group:
-        group = _in_strips(_group_of(head, tiles.cv_s1 or 1, tiles.cv_s2 or 1, None, left_too=False), tiles.cv_s1 or 1)
-        return _for_each_g(group, call.shape.g, inside_columns=False)
+        return _in_strips(_group_of(head, tiles.cv_s1 or 1, tiles.cv_s2 or 1, None, left_too=False), tiles.cv_s1 or 1)
 
     return Dealing(
         runs=_runs(call, make, prefix_is_causal=False),

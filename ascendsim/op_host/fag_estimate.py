@@ -193,17 +193,20 @@ class _Model:
         self.call, self.tiling, self.dealt, self.device = call, tiling, dealt, device
         self.element = call.params.element
         self.is_ahead = dealt.kind is CoreKind.AIC
-        working = min(dealt.cores, max(1, dealt.count))
-        self._working = working
+        self._working = min(dealt.cores, max(1, dealt.count))
         self._known: dict[tuple[int, ...], Stages] = {}
 
     # --- blocks ---
 
     def periods(self, group: Group) -> NDArray[np.float64]:
         """Return the period of each block of a group."""
-        keys = np.stack((group.rows, group.columns, group.heads, group.is_edge), axis=1)
-        kinds, which = np.unique(keys, axis=0, return_inverse=True)
-        cycles = np.array([self.stages(*map(int, kind)).period for kind in kinds], np.float64)
+        sizes = (group.rows, group.columns, group.heads, group.is_edge)
+        key = np.zeros(len(group), np.int64)
+        for array in sizes:  # one number for each size: numpy finds equal numbers faster than equal rows
+            key = key * (int(array.max(initial=0)) + 1) + array
+        _, first, which = np.unique(key, return_index=True, return_inverse=True)
+        kinds = zip(*(array[first].tolist() for array in sizes), strict=True)
+        cycles = np.array([self.stages(*kind).period for kind in kinds], np.float64)
         return np.asarray(cycles[which.reshape(-1)])
 
     def stages(self, rows: int, columns: int, heads: int, is_edge: int) -> Stages:

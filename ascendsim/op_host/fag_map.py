@@ -279,7 +279,7 @@ def _row_term_ub(call: FagCall, passed: RowTermPass) -> tuple[Area, ...]:
 def _row_term_in_main(call: FagCall, tiling: FagTiling) -> tuple[Area, ...]:
     """Row term inside the main loop, before the tiles take the same places; float rows need no copy (inferred)."""
     tiles = tiling.tiles
-    columns = align_up(tiles.row_term_columns or 0, CUBE)
+    columns = align_up(tiles.row_term_columns or 0, DATABLOCK_BYTES // call.element_bytes)
     is_last = tiling.template.startswith("S1s2Bn2gs1s2")
     rows = (tiles.vec_s1 if is_last else tiles.row_term_rows) or 0
     wide = rows * columns * FLOAT_BYTES

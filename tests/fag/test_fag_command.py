@@ -231,6 +231,13 @@ def test_a_tensor_option_is_a_name_and_how():
         parse_tensors(["query"])
 
 
+def test_more_blocks_than_can_be_looked_at_are_told():
+    done = run(*SHAPE[2:], "--shape", "1,1,1000000,1000000,128", "--set", "cv_s1=16")
+    assert done.exit_code == 0
+    assert "note: 122,125,000 score tiles of a head are too many to say who computes which, and how" in done.stdout
+    assert "Main phase" not in done.stdout
+
+
 # --- variable lengths ---
 
 
