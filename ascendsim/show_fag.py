@@ -104,6 +104,9 @@ def _tiling(found: FagAnswer, tiling: FagTiling) -> Iterator[str]:
         yield from _table(
             [(t.name, t.bytes, f"{list(t.shape)} {t.dtype}") for t in found.report.graph_tensors], frozenset({0, 2})
         )
+    if found.call is not None and found.report.graph_tensors:
+        shape = found.call.shape
+        yield f"The kernel gets {shape.layout}, D {shape.d}, Dv {shape.dv}"
     if tiling.key_fields is not None:
         yield f"Tiling key: {_named(asdict(tiling.key_fields))}"
     tiles = {f.name: getattr(tiling.tiles, f.name) for f in fields(tiling.tiles)}

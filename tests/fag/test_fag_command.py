@@ -153,12 +153,14 @@ def test_a_tile_that_does_not_fit_ends_with_1():
 
 
 def test_padding_and_transposing_count():
-    lines = page(shape="2,8,2048,2048,80", layout="BNSD", dtype="fp16")
-    plain = page(shape="2,8,2048,2048,72", layout="BNSD", dtype="fp16")
-    assert lines[2].count("workspace") == 1
-    assert re.search(r"with the tensors of pad and transpose ([\d,]+)", lines[2])[1] in lines[2].partition(";")[0]
-    assert "Tensors that the interface adds" in plain
-    assert plain[2] != lines[2]
+    """D = 100 is padded to 112: three tensors of the key's length and four of the query's, dq to dv besides."""
+    lines = page(shape="2,8,2048,2048,100", layout="BNSD")
+    elements = 2 * 8 * 2048 * 112
+    own, added = (int(text.replace(",", "")) for text in re.findall(r"([\d,]+) B", lines[2]))
+    assert added - own == 8 * elements * 2
+    assert "The kernel gets BNSD, D 112, Dv 112" in lines
+    rows = lines[lines.index("Tensors that the interface adds") + 1 :][:8]
+    assert rows[0].split() == ["query_padded", f"{elements * 2:,}", "[2,", "8,", "2048,", "112]", "bfloat16_t"]
 
 
 @pytest.mark.parametrize(
