@@ -6,14 +6,15 @@ from cube_harness import A1, A2, B1, B2, C1, C2, CO1, DEVICE, in_gm, on_chip, ru
 from ascendsim.checks import check_rows
 from ascendsim.device import load_device
 from ascendsim.execute import execute
+from ascendsim.isa.cube_out import DataCopyEnhancedParams
 from ascendsim.isa.fixpipe import FixpipeParamsV220
 from ascendsim.isa.load import LoadData2DParams, LoadData2dTransposeParams, LoadData3DParamsV2
 from ascendsim.isa.mmad import MmadParams
-from ascendsim.isa.move import DataCopyExtParams
+from ascendsim.isa.move import DataCopyExtParams, DataCopyParams
 from ascendsim.isa.nd2nz import Nd2NzParams
 from ascendsim.memory import Bytes
 from ascendsim.record import record
-from ascendsim.terms import CO2Layout, KernelType, Pipe, QuantMode, TPosition
+from ascendsim.terms import BlockMode, CO2Layout, KernelType, Pipe, QuantMode, TPosition
 
 VECOUT = TPosition.VECOUT
 X = in_gm(("x", "half", 512))
@@ -202,9 +203,22 @@ def result_added():
     def kernel(asc, y):
         asc.set_atomic_add("float")
         asc.fixpipe(y, RESULT, FixpipeParamsV220(16, 1, 16, 16))
+        asc.set_atomic_none()
 
     contents = [(RESULT, np.arange(256, dtype=np.float32)), (gm[0], np.full(16, 10, np.float32))]
     assert after(kernel, gm[0], contents, gm).tolist() == list(range(10, 26))
+
+
+def results_to_ub():
+    """A fractal of 256 results, halves rounded from floats, on the core that holds both units."""
+    device, target = load_device("Ascend310P3"), on_chip(VECOUT, "half", 256)
+
+    def kernel(asc, *_):
+        params = DataCopyParams(1, 1), DataCopyEnhancedParams(BlockMode.BLOCK_MODE_MATRIX)
+        asc.data_copy(target, RESULT, *params)
+
+    got = after(kernel, target, [(RESULT, np.arange(256, dtype=np.float32))], (), device, KernelType.AICORE)
+    assert got.tolist() == list(range(256))
 
 
 # ---- between cores --------------------------------------------------------------------------------------------------
@@ -257,7 +271,9 @@ EXAMPLES = {
     "data_copy_ub_to_gm_atomic_add": [FROM_UB],
     "data_copy_pad_ub_to_gm_atomic_add": [PADDED],
     "data_copy_l1_to_gm_atomic_add": [FROM_L1],
-    "set_atomic": [FROM_UB],
+    "set_atomic_add": [FROM_UB],
+    "set_atomic_none": [FROM_UB],
+    "data_copy_l0c_to_ub": [results_to_ub],
     "cross_core_set_flag": [one_core_hands_over_to_another],
     "cross_core_wait_flag": [one_core_hands_over_to_another],
 }

@@ -230,7 +230,7 @@ def test_accumulating_onto_a_result_nobody_wrote_is_found():
     c, a, b = on_chip(CO1, "float", 256), ones(A2), ones(B2)
     p = MmadParams(16, 16, 16, cmatrix_init_val=False)
     ran = run(lambda asc: asc.mmad(c, a[0], b[0], p), [a, b])
-    assert [(f.code, f.operand) for f in ran.findings] == [("W-MEM-UNINIT", "dst")]
+    assert [(f.code, f.operand) for f in ran.findings] == [("E-MMAD-INIT", "dst")]
 
 
 def test_products_one_after_the_other_are_one_product_along_k():
