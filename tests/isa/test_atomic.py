@@ -113,7 +113,7 @@ def test_an_adding_store_reads_and_writes_what_it_adds_to():
     assert len(seen["dst", True]) == 512
     assert touched(ran)["dst"] == (0, 2 * (15 * 20 + 16))
     assert [(f.operand, f.message) for f in ran.findings] == [
-        ("dst", "Fixpipe dst reads 512 bytes of y that nobody wrote")
+        ("dst", "Fixpipe adds to 512 bytes of GM tensor y that nobody wrote")
     ]
 
 
@@ -171,6 +171,7 @@ def test_another_type_than_that_of_the_mode_is_found():
     def kernel(asc, y):
         asc.set_atomic_add("float")
         asc.data_copy(y, ub, 16)
+        asc.set_atomic_none()
 
     ran = run(
         kernel, [(ub, np.ones(16, np.float16), None), (gm[0], np.ones(16, np.float16), None)], gm, kernel_type=AIV
