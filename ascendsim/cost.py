@@ -19,7 +19,7 @@ from ascendsim.isa.instruction import Body, MicroKind, Reason, Row, TensorRef
 from ascendsim.isa.lanes import active_lanes, ends_partial, lanes_of, repeats_of
 from ascendsim.isa.move import burst_geometry
 from ascendsim.program import Template
-from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, DATABLOCKS_PER_REPEAT, Buffer, MaskMode, ceil_div
+from ascendsim.terms import DATABLOCK_BYTES, DATABLOCKS_PER_REPEAT, Buffer, MaskMode, ceil_div
 
 Fields = dict[str, int]
 _LARGE_PERIOD = 16
@@ -303,15 +303,14 @@ def _barrier(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: di
 
 
 def _mmad(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
-    """Steps of 16 x 16 x k_elements; no published figure of a partial one, which counts whole: errs slow."""
+    """The steps of a product; behind another one without the start-up."""
     del tensors, order
     assert row.src0 is not None
     cost = device.cube.get(row.op.family, {}).get(row.src0.dtype.name)
     if cost is None:
         raise DeviceError(f"device {device.name} has no cost for {row.op.api} with {row.src0.dtype} (table cube.Mmad)")
     m, n, k = (max(0, row.param(name)) for name in ("m", "n", "k"))
-    steps = ceil_div(m, CUBE_SIDE) * ceil_div(n, CUBE_SIDE) * ceil_div(k, cost.k_elements)
-    return {"kind": Kind.EXEC, "startup": cost.startup, "occupancy": cost.per_fractal * steps}
+    return {"kind": Kind.EXEC, "startup": cost.startup, "occupancy": cost.occupancy_cycles(m, n, k)}
 
 
 def _local(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:

@@ -14,7 +14,19 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ascendsim.errors import DeviceError
-from ascendsim.terms import Buffer, CoreKind, HalfOverflow, HardEvent, KernelType, MmadOrder, Pipe, RoundMode, TPosition
+from ascendsim.terms import (
+    CUBE_SIDE,
+    Buffer,
+    CoreKind,
+    HalfOverflow,
+    HardEvent,
+    KernelType,
+    MmadOrder,
+    Pipe,
+    RoundMode,
+    TPosition,
+    ceil_div,
+)
 
 Status = Literal["documented", "measured", "fitted", "inferred", "assumed"]
 SCHEMA = 1
@@ -257,6 +269,13 @@ class CubeCost(_Model):
     k_elements: int = Field(ge=1)
     source: str = Field(min_length=1)
     status: Status
+
+    def occupancy_cycles(self, m: int, n: int, k: int) -> int:
+        """Return the cycles of [m, k] times [k, n] behind another product.
+
+        Nothing is published of partial steps: they count whole, which errs slow.
+        """
+        return self.per_fractal * ceil_div(m, CUBE_SIDE) * ceil_div(n, CUBE_SIDE) * ceil_div(k, self.k_elements)
 
 
 class LocalCost(_Model):

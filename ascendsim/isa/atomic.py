@@ -7,10 +7,9 @@ import numpy as np
 
 from ascendsim.dtypes import DType, dtype, saturate
 from ascendsim.errors import Rule
-from ascendsim.isa.forms import declare
-from ascendsim.isa.instruction import Array, Context, Instruction, Operand, Recorder, run_nothing, touch_nothing
+from ascendsim.isa.forms import declare_setter
+from ascendsim.isa.instruction import Array, Context, Operand, Recorder
 from ascendsim.memory import Lanes
-from ascendsim.terms import Pipe
 
 DTYPE_ATOMIC = Rule(
     "E-DTYPE-ATOMIC",
@@ -28,26 +27,11 @@ ATOMIC_REPORTS = (DTYPE_ATOMIC, DTYPE_OTHER)
 """What SetAtomicAdd, and the stores behind it, report."""
 
 
-def _mode_op(name: str, api: str, doc: str) -> Instruction:
-    return declare(
-        name,
-        doc,
-        api=api,
-        mnemonic=name,
-        pipe=Pipe.S,
-        params=(),
-        cost="scalar",
-        family="mask",
-        execute=run_nothing,
-        touch=touch_nothing,
-        checks=(),
-        uses_mask=False,
-    )
-
-
-_ADD = _mode_op("set_atomic_add", "SetAtomicAdd", "Stores to GM add. Source: asc-devkit docs, SetAtomicAdd page.")
-_NONE = _mode_op(
-    "set_atomic_none", "SetAtomicNone", "Stores to GM replace. Source: asc-devkit docs, SetAtomicNone page."
+_ADD = declare_setter(
+    "set_atomic_add", "Stores to GM add. Source: asc-devkit docs, SetAtomicAdd page.", api="SetAtomicAdd"
+)
+_NONE = declare_setter(
+    "set_atomic_none", "Stores to GM replace. Source: asc-devkit docs, SetAtomicNone page.", api="SetAtomicNone"
 )
 
 

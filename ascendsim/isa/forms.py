@@ -32,6 +32,8 @@ from ascendsim.isa.instruction import (
     need_int,
     need_local,
     register_instruction,
+    run_nothing,
+    touch_nothing,
 )
 from ascendsim.isa.lanes import byte_range, element_offsets, lane_grid, lanes_of, mask_bits, operand_at
 from ascendsim.isa.overlap import no_partial_overlap
@@ -279,6 +281,24 @@ def declare(
             lane_roles=lane_roles,
             geometry=geometry,
         )
+    )
+
+
+def declare_setter(name: str, doc: str, *, api: str = "") -> Instruction:
+    """Enter an instruction that sets a register of the core and touches no data; each costs what a mask setter does."""
+    return declare(
+        name,
+        doc,
+        api=api,
+        mnemonic=name,
+        pipe=Pipe.S,
+        params=(),
+        cost="scalar",
+        family="mask",
+        execute=run_nothing,
+        touch=touch_nothing,
+        checks=(),
+        uses_mask=False,
     )
 
 

@@ -3,8 +3,8 @@
 from typing import cast
 
 from ascendsim.isa import rules
-from ascendsim.isa.forms import MASK_OPS, Call, Form, declare, set_mask, set_mask_mode
-from ascendsim.isa.instruction import Context, Recorder, Register, Row, Step, need_int, run_nothing, touch_nothing
+from ascendsim.isa.forms import MASK_OPS, Call, Form, declare, declare_setter, set_mask, set_mask_mode
+from ascendsim.isa.instruction import Context, Recorder, Register, Row, Step, need_int
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import FULL_MASK, MaskMode, Pipe
 
@@ -20,26 +20,13 @@ def _run_get_value(ctx: Context, row: Row) -> Step:
     return lambda: keep(read()[0])
 
 
-def _mask_op(name: str, mnemonic: str, doc: str) -> None:
-    MASK_OPS[name] = declare(
-        mnemonic,
-        doc,
-        api="",
-        mnemonic=mnemonic,
-        pipe=Pipe.S,
-        params=(),
-        cost="scalar",
-        family="mask",
-        execute=run_nothing,
-        touch=touch_nothing,
-        checks=(),
-        uses_mask=False,
-    )
-
-
-_mask_op("count", "set_mask_count", "Counter mode. Source: asc-devkit docs, SetMaskCount page.")
-_mask_op("norm", "set_mask_norm", "Normal mode. Source: asc-devkit docs, SetMaskNorm page.")
-_mask_op("mask", "set_vector_mask", "Set the 128-bit vector mask. Source: asc-devkit docs, SetVectorMask page.")
+MASK_OPS |= {
+    "count": declare_setter("set_mask_count", "Counter mode. Source: asc-devkit docs, SetMaskCount page."),
+    "norm": declare_setter("set_mask_norm", "Normal mode. Source: asc-devkit docs, SetMaskNorm page."),
+    "mask": declare_setter(
+        "set_vector_mask", "Set the 128-bit vector mask. Source: asc-devkit docs, SetVectorMask page."
+    ),
+}
 
 
 class GetValueCall(Call):

@@ -15,13 +15,12 @@ Approximations, and which way each errs:
   operand of a product is read once from GM, and from L2, but for the row term and a first reading of all inputs from
   HBM; full rate whatever the alignment; no start of a transfer, no scalar work, no launch; SyncAll is two cross-core
   flags; atomic additions cost what plain stores do.
-* Slow: each Mmad pays its whole start (21 cycles); each vector instruction pays start and drain, none streams; a block
+* Slow: each Mmad pays its whole start; each vector instruction pays start and drain, none streams; a block
   that the band cuts takes its mask everywhere; all cores that work share GM evenly all the time; what S1s2Bn2 scales
   and casts in its main loop counts as a phase of its own.
 * Either: softmax counts as Sub, Exp, Div of the whole tile.
 
-Source: order of stages and instructions from ops-transformer op_kernel of the operator; rates from the device file, and
-for what it has not from the figures named at the constants.
+Source: order of stages and instructions from ops-transformer op_kernel of the operator; rates from the device file.
 """
 
 from collections.abc import Iterator
@@ -32,8 +31,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.device import Device
-from ascendsim.dtypes import FLOAT, DType
+from ascendsim.device import CubeCost, Device
+from ascendsim.dtypes import FLOAT
 from ascendsim.op_host.fag_call import COMPRESSED_MASK_MODES, CUBE, FagCall
 from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Dealing, Group, shares, vector_step
 from ascendsim.op_host.fag_result import FagTiling
@@ -41,15 +40,6 @@ from ascendsim.op_host.fag_workspace import FLOAT_BYTES
 from ascendsim.op_host.matmul_base import BaseBlock
 from ascendsim.terms import DATABLOCK_BYTES, CoreKind, align_up, ceil_div
 
-MMAD_STARTUP_CYCLES: Final = 21
-"""Source: asc-devkit, mmad_perf script: an Mmad that finds its pipe idle."""
-
-_CUBE_BYTES = 32
-_FLOAT_FRACTAL_CYCLES = 2
-_GM_TO_L1_BYTES_PER_CYCLE = 173.0
-"""One AIC that hits L2. Source: mskpp 910B3 table."""
-_L0C_TO_GM_BYTES_PER_CYCLE = 116.0
-"""Source: mskpp, Fixpipe."""
 _REPEAT_BYTES = 256
 _LANES = _REPEAT_BYTES // FLOAT_BYTES
 _MASK_LANES = 128
@@ -59,25 +49,19 @@ MATMULS: Final = 5
 """Matrix products that count as work: S, dA, dQ, dK, dV."""
 
 
-def mmad_cycles(m: int, n: int, k: int, element: DType) -> int:
-    """Return the cycles of one Mmad: its start, and one or two cycles for each step of 16 x 16 x k0.
-
-    m, n and k are in elements; k0 is 32 bytes of `element`, the type of the factors. Float takes two cycles.
-
-    Source: asc-devkit, theory table of the Cube; pto-isa, mskpp: 1 cycle for 16 bits, 2 for float.
-    """
-    steps = ceil_div(m, CUBE) * ceil_div(n, CUBE) * ceil_div(k, _CUBE_BYTES // element.bytes)
-    return MMAD_STARTUP_CYCLES + steps * (_FLOAT_FRACTAL_CYCLES if element is FLOAT else 1)
-
-
-def product_cycles(m: int, n: int, k: int, base: BaseBlock, element: DType) -> int:
-    """Return the cycles of a product cut into base blocks, one Mmad for each."""
+def product_cycles(m: int, n: int, k: int, base: BaseBlock, cost: CubeCost) -> int:
+    """Return the cycles of a product cut into base blocks: one Mmad with its whole start for each."""
     return sum(
-        mmad_cycles(rows, columns, depth, element) * down * across * deep
+        (cost.startup + cost.occupancy_cycles(rows, columns, depth)) * down * across * deep
         for rows, down in _pieces(m, base.m)
         for columns, across in _pieces(n, base.n)
         for depth, deep in _pieces(k, base.k)
     )
+
+
+def _rate(device: Device, path: str) -> float:
+    """Bytes per cycle of long transfers on a path by itself."""
+    return min(line.bytes_per_cycle for line in device.transfer[path].lines)
 
 
 def _pieces(length: int, step: int) -> Iterator[tuple[int, int]]:
@@ -236,13 +220,13 @@ class _Model:
 
     def _cube(self, rows: int, columns: int) -> tuple[int, int]:
         """Cycles of the products of one head, with the base blocks of the tiling; without any, 128 x 128 x D."""
-        shape, element = self.call.shape, self.element
+        shape, cost = self.call.shape, self.device.cube["Mmad"][self.element.name]
         matmuls = self.tiling.matmuls
         plain = BaseBlock(128, 128, min(128, shape.d_aligned))
         scores, dq, dk_dv = (plain,) * 3 if matmuls is None else (matmuls.scores, matmuls.dq, matmuls.dk_dv)
-        first = sum(product_cycles(rows, columns, d, scores, element) for d in (shape.dv, shape.d))
-        second = product_cycles(rows, shape.d, columns, dq, element)
-        second += sum(product_cycles(columns, d, rows, dk_dv, element) for d in (shape.d, shape.dv))
+        first = sum(product_cycles(rows, columns, d, scores, cost) for d in (shape.dv, shape.d))
+        second = product_cycles(rows, shape.d, columns, dq, cost)
+        second += sum(product_cycles(columns, d, rows, dk_dv, cost) for d in (shape.d, shape.dv))
         return first, second
 
     def _vector(self, rows: int, columns: int, heads: int, *, has_mask: bool) -> int:
@@ -324,16 +308,16 @@ class _Model:
         vector_in = scores * (2 * FLOAT_BYTES + bytes_a_score) + 3 * heads * rows * DATABLOCK_BYTES
         vector_out = 2 * scores * size
         halves = AIV_PER_AIC if self.is_ahead else 1
-        loads, stores = self.device.transfer["gm_to_ub_hit"].lines, self.device.transfer["ub_to_gm"].lines
+        rate = {name: _rate(self.device, name) for name in ("gm_to_l1_hit", "l0c_to_gm", "gm_to_ub_hit", "ub_to_gm")}
         share = {name: self.device.link_bytes_per_cycle(name) / self._working for name in ("l2_read", "gm_write")}
         served = 1 if self.is_ahead else AIV_PER_AIC
         return {
             "reads from L2": ceil((cube_in + vector_in) / share["l2_read"]),
             "writes to GM": ceil((cube_out + vector_out) / share["gm_write"]),
-            "MTE2 of the AIC": ceil(served * cube_in / _GM_TO_L1_BYTES_PER_CYCLE),
-            "FIX": ceil(served * cube_out / _L0C_TO_GM_BYTES_PER_CYCLE),
-            "MTE2 of an AIV": ceil(vector_in / halves / min(line.bytes_per_cycle for line in loads)),
-            "MTE3 of an AIV": ceil(vector_out / halves / min(line.bytes_per_cycle for line in stores)),
+            "MTE2 of the AIC": ceil(served * cube_in / rate["gm_to_l1_hit"]),
+            "FIX": ceil(served * cube_out / rate["l0c_to_gm"]),
+            "MTE2 of an AIV": ceil(vector_in / halves / rate["gm_to_ub_hit"]),
+            "MTE3 of an AIV": ceil(vector_out / halves / rate["ub_to_gm"]),
         }
 
     def _pse_bytes(self) -> int:
@@ -382,9 +366,8 @@ class _Model:
 
     def _pass(self, name: str, cores: int, read: float, written: float, vector: int, link: str) -> Phase:
         """Return a phase of so many AIVs that read and write so many bytes together, and compute so long each."""
-        loads, stores = self.device.transfer["gm_to_ub_hit"].lines, self.device.transfer["ub_to_gm"].lines
-        load = min(loads[-1].bytes_per_cycle, self.device.link_bytes_per_cycle(link) / cores)
-        store = min(stores[-1].bytes_per_cycle, self.device.link_bytes_per_cycle("gm_write") / cores)
+        load = min(_rate(self.device, "gm_to_ub_hit"), self.device.link_bytes_per_cycle(link) / cores)
+        store = min(_rate(self.device, "ub_to_gm"), self.device.link_bytes_per_cycle("gm_write") / cores)
         bounds = {"reads": ceil(read / cores / load), "writes": ceil(written / cores / store), "vector": vector}
         binds, cycles = max(bounds.items(), key=lambda item: item[1])
         return Phase(name, cycles, binds)
