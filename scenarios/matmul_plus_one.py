@@ -1,10 +1,6 @@
 """c = a * b + 1: the Cube core of each AI Core multiplies, its two vector cores add, half of the rows each."""
 
-from ascendsim import Pipe, TPosition
-from ascendsim.isa.fixpipe import FixpipeParamsV220
-from ascendsim.isa.load import LoadData2DParams
-from ascendsim.isa.mmad import MmadParams
-from ascendsim.isa.nd2nz import Nd2NzParams
+from ascendsim import FixpipeParamsV220, LoadData2DParams, MmadParams, Nd2NzParams, Pipe, TPosition
 
 PRODUCT_IS_THERE = 0
 """The flag that the Cube core sets for its vector cores."""

@@ -3,27 +3,27 @@
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
-
 from ascendsim.device import Device
 from ascendsim.dtypes import BFLOAT16, DTYPES, FLOAT, HALF, INT8, INT32, UINT8, UINT32
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa import rules
 from ascendsim.isa.cube_rules import aligned_to_memory, fields_in
 from ascendsim.isa.forms import Call, Form, declare
-from ascendsim.isa.instruction import Check, Context, Instruction, Row, Step, TensorRef, finds, in_turn, need_tensor
+from ascendsim.isa.instruction import Check, Context, Instruction, Row, Step, TensorRef, finds, need_tensor
 from ascendsim.isa.move import PATH
+from ascendsim.isa.moves import run_moves
 from ascendsim.isa.params import need_params
 from ascendsim.layout import (
-    PADDING,
     FeatureMap,
     Moves,
+    copied,
+    load_data_2d_fractals,
     load_data_3d,
     square_fractals,
     transpose_fractals,
     transposed,
 )
-from ascendsim.memory import Lanes, LocalTensor, Tensor
+from ascendsim.memory import LocalTensor, Tensor
 from ascendsim.terms import CUBE_SIDE, FRACTAL_BYTES, Buffer, Layout, Pipe, align_up
 
 RANGE_LOAD = Rule(
@@ -143,18 +143,14 @@ def _touch_2d(row: Row) -> tuple[tuple[str, int, int], ...]:
 
 def _run_2d(ctx: Context, row: Row) -> Step | None:
     assert row.dst is not None
-    assert row.src0 is not None
-    first, src, dst = _steps_2d(row)
-    repeat = row.param("repeat_times")
-    if repeat <= 0:
+    if row.param("repeat_times") <= 0:
         return None
-    written = Lanes.grid(0, (repeat, FRACTAL_BYTES), (dst, 1))
-    if not row.param("if_transpose"):
-        return ctx.mover(row.dst, written, row.src0, Lanes.grid(first, (repeat, FRACTAL_BYTES), (src, 1)))
-    width = HALF.bytes  # a fractal is 16 x 16 of 16 bits here, whatever the type: `_transposes_words` finds others
-    square = (repeat, CUBE_SIDE, CUBE_SIDE, width)
-    read = Lanes.grid(first, square, (src, width, CUBE_SIDE * width, 1))
-    return ctx.mover(row.dst, written, row.src0, read)
+    start, repeat, src_stride, _, dst_gap, is_turned, addr_mode = row.params
+    fractals = load_data_2d_fractals(start, repeat, src_stride, dst_gap, addr_mode)
+    if is_turned:  # a fractal is 16 x 16 of 16 bits here, whatever the type: `_transposes_words` finds others
+        return run_moves(ctx, row, transposed(fractals, HALF.bytes), HALF.bytes)
+    width = row.dst.dtype.bytes
+    return run_moves(ctx, row, copied(fractals, width), width)
 
 
 def _geometry_2d(row: Row) -> tuple[int, int, int, int]:
@@ -218,26 +214,11 @@ def _geometry_transpose(row: Row) -> tuple[int, int, int, int]:
     return max(0, row.param("repeat_times")), square, row.param("src_stride") * square, square
 
 
-def _run_moves(ctx: Context, row: Row, moves: Moves) -> Step | None:
-    """Move elements, and zeros where there is no source."""
-    assert row.dst is not None
-    assert row.src0 is not None
-    width = row.dst.dtype.bytes
-    there = moves.src != PADDING
-    steps = []
-    if there.any():
-        dst, src = (Lanes.at(at[there]).of_bytes(width) for at in (moves.dst, moves.src))
-        steps.append(ctx.mover(row.dst, dst, row.src0, src))
-    if not there.all():
-        at = Lanes.at(moves.dst[~there]).of_bytes(width)
-        pad = row.param("pad_value") if "pad_value" in row.op.params else 0
-        value = np.frombuffer((pad & 0xFFFFFFFF).to_bytes(4, "little")[:width], np.uint8)
-        steps.append(ctx.filler(row.dst, at, np.tile(value, at.size // width)))
-    return in_turn(steps) if steps else None
-
-
 def _run_transpose(ctx: Context, row: Row) -> Step | None:
-    return None if row.param("repeat_times") <= 0 else _run_moves(ctx, row, _moves_transpose(row))
+    assert row.dst is not None
+    if row.param("repeat_times") <= 0:
+        return None
+    return run_moves(ctx, row, _moves_transpose(row), row.dst.dtype.bytes)
 
 
 @finds(LOAD_TRANS)
@@ -290,7 +271,9 @@ def _geometry_3d(row: Row) -> tuple[int, int, int, int]:
 def _run_3d(ctx: Context, row: Row) -> Step | None:
     if any(row.param(name) <= 0 for name in _NOTHING):
         return None
-    return _run_moves(ctx, row, _moves_3d(row, Buffer.L0B if row.op.name == "load_data_3d_l0b" else Buffer.L0A))
+    assert row.dst is not None
+    moves = _moves_3d(row, Buffer.L0B if row.op.name == "load_data_3d_l0b" else Buffer.L0A)
+    return run_moves(ctx, row, moves, row.dst.dtype.bytes, row.param("pad_value"))
 
 
 @finds(RANGE_LOAD, LOAD_NOP, LOAD_TRANS)

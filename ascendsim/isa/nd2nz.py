@@ -2,16 +2,15 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from ascendsim.device import Device
 from ascendsim.dtypes import DTYPES
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa import rules
 from ascendsim.isa.cube_rules import aligned_to_memory, fields_in
 from ascendsim.isa.forms import declare
-from ascendsim.isa.instruction import Context, Row, Step, TensorRef, finds, in_turn
-from ascendsim.memory import Lanes
+from ascendsim.isa.instruction import Context, Row, Step, TensorRef, finds
+from ascendsim.isa.moves import run_moves
+from ascendsim.layout import nd2nz_offsets
 from ascendsim.terms import DATABLOCK_BYTES, Pipe, ceil_div
 
 RANGE_ND2NZ = Rule(
@@ -89,45 +88,11 @@ def geometry(row: Row) -> tuple[int, int, int, int]:
 
 
 def _run(ctx: Context, row: Row) -> Step | None:
+    assert row.dst is not None
     if _is_empty(row):
         return None
-    _, _, row_bytes, _ = _sizes(row)
-    whole, tail = row_bytes // DATABLOCK_BYTES, row_bytes % DATABLOCK_BYTES
-    steps = []
-    if whole:
-        steps.append(_move(ctx, row, 0, whole, DATABLOCK_BYTES))
-    if tail:
-        steps.append(_move(ctx, row, whole, 1, tail))
-        steps.append(_pad(ctx, row, whole, tail))
-    return in_turn(steps)
-
-
-def _move(ctx: Context, row: Row, first: int, blocks: int, length: int) -> Step:
-    """Move the first `length` bytes of some datablocks of every row."""
-    assert row.dst is not None
-    assert row.src0 is not None
-    matrices, rows, _, width = _sizes(row)
-    src = Lanes.grid(
-        first * DATABLOCK_BYTES,
-        (matrices, rows, blocks, length),
-        (row.param("src_nd_matrix_stride") * width, row.param("src_d_value") * width, DATABLOCK_BYTES, 1),
-    )
-    return ctx.mover(row.dst, _written(row, first, blocks, 0, length), row.src0, src)
-
-
-def _pad(ctx: Context, row: Row, block: int, tail: int) -> Step:
-    """Fill the rest of each row's last datablock with zeros."""
-    assert row.dst is not None
-    at = _written(row, block, 1, tail, DATABLOCK_BYTES - tail)
-    return ctx.filler(row.dst, at, np.zeros(at.size, np.uint8))
-
-
-def _written(row: Row, block: int, blocks: int, first: int, length: int) -> Lanes:
-    """Bytes of the destination: `length` of each datablock from byte `first` on."""
-    matrices, rows, _, width = _sizes(row)
-    c0, n = row.param("dst_nz_c0_stride") * DATABLOCK_BYTES, row.param("dst_nz_n_stride") * DATABLOCK_BYTES
-    matrix = row.param("dst_nz_matrix_stride") * width
-    return Lanes.grid(block * c0 + first, (matrices, rows, blocks, length), (matrix, n, c0, 1))
+    width = row.dst.dtype.bytes
+    return run_moves(ctx, row, nd2nz_offsets(*row.params, element_bytes=width), width)
 
 
 @finds(RANGE_ND2NZ, rules.COPY_ZERO)
