@@ -92,7 +92,9 @@ def _run(ctx: Context, row: Row) -> Step | None:
     if _is_empty(row):
         return None
     width = row.dst.dtype.bytes
-    return run_moves(ctx, row, nd2nz_offsets(*row.params, element_bytes=width), width)
+    nd_num, n_value, d_value, src_matrix, src_d_value, c0_stride, n_stride, dst_matrix = row.params
+    moves = nd2nz_offsets(nd_num, n_value, d_value, src_matrix, src_d_value, c0_stride, n_stride, dst_matrix, width)
+    return run_moves(ctx, row, moves, width)
 
 
 @finds(RANGE_ND2NZ, rules.COPY_ZERO)
