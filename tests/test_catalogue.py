@@ -145,6 +145,7 @@ HELPERS = {
     "_not_here": {"DTYPE_HERE"},
     "_off_memory_boundary": {"ALIGN_UB", "ALIGN_L1", "ALIGN_L0", "ALIGN_L0C", "ALIGN_BT", "ALIGN_FB"},
     "_nothing": {"LOAD_NOP"},
+    "in_bounds": {"OOB_LOCAL", "OOB_LOCAL_BEFORE"},
     "_scale": {"FIX_QUANTVAL", "FIX_SCALELOSS"},
     "_between": {"OVERLAP", "OVERLAP_LATER", "OVERLAP_NONE", "OVERLAP_WIDEN"},
 }

@@ -93,8 +93,8 @@ BOUNDS = ("E-OOB-GM", "E-OOB-LOCAL")
 """Codes that are told once for a kernel line and operand, by the one that reaches furthest."""
 UNDEFINED = ("E-CAP-UB-HW", "E-OOB-GM", "E-ALIGN-UB", "E-ALIGN-REDUCE", "E-DTYPE-OP", "E-CAST-PAIR", "E-OOB-LOCAL",
              "E-RANGE-MASK", "E-SYNC-ID", "E-DTYPE-BF16", "E-API-PRODUCT", "E-SELMASK", "E-TMP-REDUCE", "E-BRCB-SRC",
-             "E-CORE-ROLE", "E-SYNC-PAIR", "E-XSYNC-MODE", "E-XSYNC-ID", "E-MMAD-DIM", "E-MMAD-DTYPE", "E-FIX-QUANT",
-             "E-PATH")  # fmt: skip
+             "E-ALIGN-FRACTAL", "E-CORE-ROLE", "E-SYNC-PAIR", "E-XSYNC-MODE", "E-XSYNC-ID", "E-MMAD-DIM",
+             "E-MMAD-DTYPE", "E-FIX-QUANT", "E-PATH")  # fmt: skip
 """Codes after which executing a program has no meaning, even with --despite-findings."""
 
 _OF_THE_CALLER = (API_PRODUCT.code, OOB_MASKED.code)

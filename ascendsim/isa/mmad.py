@@ -62,6 +62,13 @@ MMAD_INIT = Rule(
     condition="The first Mmad of a sum adds to what L0C holds by chance, or a later one starts anew, so that what was "
     "added up before is lost without being read.",
 )
+ALIGN_FRACTAL = Rule(
+    "E-ALIGN-FRACTAL",
+    "{api} {operand} {tensor} has room for {what} elements, not for whole fractals: {got} B there, {wanted} B needed",
+    "fill both sides up to whole fractals: 16 on one side, 32 B on the other; in L0C 16 x 16",
+    "asc-devkit docs, fractal formats page",
+    condition="An operand of Mmad has room for its elements, but not for the whole fractals that they lie in.",
+)
 RESULT_BYTES = 1024
 """Boundary of Mmad's result in L0C: a fractal of 16 x 16 results of 32 bits (asc-devkit docs, Mmad page)."""
 MOST = 4095
@@ -128,6 +135,30 @@ def _touch(row: Row) -> tuple[tuple[str, int, int], ...]:
     if row.src2 is not None:
         found.append(("src2", 0, n * row.src2.dtype.bytes))
     return tuple(found)
+
+
+def _sides(row: Row) -> dict[str, tuple[int, int]]:
+    """Rows and columns of each operand."""
+    m, n, k = row.param("m"), row.param("n"), row.param("k")
+    return {"dst": (m, n), "src0": (m, k), "src1": (k, n)}
+
+
+@finds(ALIGN_FRACTAL, rules.OOB_LOCAL_BEFORE, rules.OOB_LOCAL)
+def _in_whole_fractals(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str) -> list[Finding]:
+    """Operands have room for whole fractals; that only these are too much for one is told apart."""
+    operands = dict(row.operands)
+    found = []
+    for finding in rules.in_bounds(row, tensors, device, where):
+        operand, sides = operands[finding.operand], _sides(row).get(finding.operand)
+        tensor = rules.tensor_of(operand, tensors)
+        room = tensor.tensor_bytes - operand.offset_bytes
+        if sides is None or operand.offset_bytes < 0 or sides[0] * sides[1] * operand.dtype.bytes > room:
+            found.append(finding)
+            continue
+        needed = next(end for role, _, end in _touch(row) if role == finding.operand)
+        fill = {"api": row.op.api, "tensor": tensor.name, "what": f"{sides[0]} x {sides[1]}"}
+        found.append(ALIGN_FRACTAL.finding(where, operand=finding.operand, got=room, wanted=needed, fill=fill))
+    return found
 
 
 # ---- arithmetic ----------------------------------------------------------------------------------------------------
@@ -249,7 +280,7 @@ def _mmad_op(name: str, doc: str, *, onto: bool) -> Instruction:
         family="Mmad",
         execute=_run,
         touch=_touch,
-        checks=(_types, aligned_to_memory, _result_aligned, _fields, rules.in_bounds),
+        checks=(_types, aligned_to_memory, _result_aligned, _fields, _in_whole_fractals),
         uses_mask=False,
         reads_dst=onto,
     )

@@ -184,6 +184,15 @@ cube(
 )
 FLOATS = [t.reinterpret_cast("float") for t in (A2, A1)]
 cube("E-LOAD-TRANS", moved(*FLOATS, if_transpose=True), moved(A2, A1, if_transpose=True))
+cube(
+    "E-ALIGN-FRACTAL",
+    multiplied(a=local("thin", "half", 0, 20 * 64 * 2, P.A2), m=20, n=16, k=64),
+    multiplied(a=local("whole", "half", 0, 32 * 64 * 2, P.A2), m=32, n=16, k=64),
+    (
+        "Mmad src0 thin has room for 20 x 64 elements, not for whole fractals: 2560 B there, 4096 B needed",
+        "fill both sides up to whole fractals: 16 on one side, 32 B on the other; in L0C 16 x 16",
+    ),
+)
 DEEP = [local(name, "int8_t", 0, 65536, place) for name, place in (("a", P.A2), ("b", P.B2))]
 CI = C.reinterpret_cast("int32_t")
 cube(

@@ -748,8 +748,8 @@ def test_what_has_no_meaning_when_executed_is_named():
     assert UNDEFINED == (
         "E-CAP-UB-HW", "E-OOB-GM", "E-ALIGN-UB", "E-ALIGN-REDUCE", "E-DTYPE-OP", "E-CAST-PAIR", "E-OOB-LOCAL",
         "E-RANGE-MASK", "E-SYNC-ID", "E-DTYPE-BF16", "E-API-PRODUCT", "E-SELMASK", "E-TMP-REDUCE", "E-BRCB-SRC",
-        "E-CORE-ROLE", "E-SYNC-PAIR", "E-XSYNC-MODE", "E-XSYNC-ID", "E-MMAD-DIM", "E-MMAD-DTYPE", "E-FIX-QUANT",
-        "E-PATH",
+        "E-ALIGN-FRACTAL", "E-CORE-ROLE", "E-SYNC-PAIR", "E-XSYNC-MODE", "E-XSYNC-ID", "E-MMAD-DIM", "E-MMAD-DTYPE",
+        "E-FIX-QUANT", "E-PATH",
     )  # fmt: skip
 
 
