@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ascendsim.errors import DeviceError
 from ascendsim.terms import (
     CUBE_SIDE,
+    DATABLOCK_BYTES,
     Buffer,
     CoreKind,
     HalfOverflow,
@@ -139,6 +140,9 @@ class Memory(_Model):
     l0c_bytes: IntNumber
     bt_bytes: IntNumber
     fb_bytes: IntNumber
+    bt_burst_bytes: IntNumber | None = None
+    fb_burst_bytes: IntNumber | None = None
+    """What block_len of DataCopyParams counts on the way from L1 there; None where there is no such way."""
     l1_mixed_bytes: IntNumber | None = None
     """What kernels on both kinds of cores may use of L1; None for all of it."""
     l2_bytes: IntNumber
@@ -388,6 +392,11 @@ class Device(_Model):
     def has_event(self, kind: CoreKind, event: HardEvent) -> bool:
         """Whether a kind of core has a flag pair."""
         return event.name in self.core[kind.value].events.value
+
+    def burst_bytes(self, target: Buffer) -> int:
+        """Return what block_len of DataCopyParams counts on the way into a memory."""
+        own = {Buffer.BT: self.memory.bt_burst_bytes, Buffer.FB: self.memory.fb_burst_bytes}.get(target)
+        return DATABLOCK_BYTES if own is None else own.value
 
     def kernel_types(self) -> tuple[KernelType, ...]:
         """Kernel types that the architecture's cores can run, the usual one first."""

@@ -1,7 +1,7 @@
 """Moves inside UB and between GM and UB: bits only, no arithmetic. Bytes nobody wrote stay unwritten when moved."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from math import gcd
 from typing import Any, overload
 
@@ -90,7 +90,10 @@ class BrcbRepeatParams:
 
 @dataclass(frozen=True, slots=True)
 class DataCopyParams:
-    """Bursts of DataCopy: how many, how long, and the gaps tail to head, all in datablocks."""
+    """Bursts of DataCopy: how many, how long, and the gaps tail to head, all in datablocks.
+
+    Into the bias table and the fixpipe buffer block_len counts what the device says: 64 and 128 B on arch 2201.
+    """
 
     block_count: int = 1
     block_len: int = 0
@@ -482,6 +485,7 @@ class DataCopyCall(Call):
             asc.report(rules.DTYPE_SAME, operand="dst", got=f"dst {dst.dtype}, src {src.dtype}", api=api)
         if isinstance(count_or_params, DataCopyParams):
             p = need_params(asc, api, count_or_params, DataCopyParams)
+            p = replace(p, block_len=p.block_len * asc.device.burst_bytes(places[1]) // DATABLOCK_BYTES)
         else:
             if is_dataclass(count_or_params):
                 raise asc.fail(f"{api}: its parameters must be a count or DataCopyParams(...), got {count_or_params!r}")

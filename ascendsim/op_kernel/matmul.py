@@ -12,7 +12,6 @@ from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT8
 from ascendsim.isa.fixpipe import FixpipeParamsV220
 from ascendsim.isa.load import LoadData2DParams, LoadData2dTransposeParams
 from ascendsim.isa.mmad import MmadParams
-from ascendsim.isa.move import DataCopyParams
 from ascendsim.isa.nd2nz import Nd2NzParams
 from ascendsim.memory import GlobalTensor, LocalTensor
 from ascendsim.op_host.matmul import (
@@ -28,7 +27,6 @@ from ascendsim.op_host.matmul import (
 from ascendsim.record import AiCore, tile
 from ascendsim.terms import (
     CUBE_SIDE,
-    DATABLOCK_BYTES,
     FRACTAL_BYTES,
     MAX_REPEAT_TIMES,
     Pipe,
@@ -312,7 +310,7 @@ def _first_to_l0(asc: AiCore, a1: LocalTensor, b1: LocalTensor, queues: Queues, 
     if queues.c1 and queues.c2 and work.with_bias:
         c1, c2 = queues.c1.deque(t.acc), queues.c2.alloc_tensor(t.acc)
         length = align_up(_mmad_n(work.n, t) * t.acc.bytes, BIAS_TABLE_BYTES)
-        asc.data_copy(c2, c1, DataCopyParams(1, length // DATABLOCK_BYTES, 0, 0))
+        asc.data_copy(c2, c1, length // t.acc.bytes)
         queues.c2.enque(c2)
         queues.c1.free_tensor(c1)
     _to_l0(asc, a1, b1, queues, work, 0, t)

@@ -62,6 +62,17 @@ def test_biases_and_scales(place, name, pipe):
     assert (ran.row.op.name, ran.row.pipe.name, ran.findings, ran.recorded) == (name, pipe, (), ())
 
 
+@pytest.mark.parametrize(
+    ("soc", "place", "unit"),
+    [("Ascend910B1", C2, 64), ("Ascend910B1", FB, 128), ("Ascend950PR_9579", C2, 32), ("Ascend950PR_9579", FB, 64)],
+)
+def test_bursts_of_biases_and_scales_have_a_unit_of_their_own(soc, place, unit):
+    l1, to = on_chip(C1, "float", 256), on_chip(place, "float", 256)
+    source, written = random_source(3, 1024)
+    ran = run(lambda asc: asc.data_copy(to, l1, DataCopyParams(1, 2)), [(l1, source, written)], (), load_device(soc))
+    check_ranges(ran, {i: i for i in range(2 * unit)})
+
+
 def test_from_ub_to_l1_on_a_combined_core():
     ub, l1 = on_chip(TPosition.VECOUT, "half", 256), on_chip(A1, "half", 256, 32)
     source, written = random_source(3, 512)
