@@ -157,7 +157,7 @@ def test_why_says_what_was_waited_for_on_which_core(mixed, cube):
     assert waited.kind is CoreKind.AIV
     share = f"{waited.cycles / (4 * mixed.makespan_cycles):.1%}"
     sentence = f"AIV S waited {waited.cycles} cycles ({share} of its time, 4 times) for the cross-core flag 0 of mode 2"
-    assert f"{sentence} [matmul_plus_one.py:18]." in lines
+    assert f"{sentence} [matmul_plus_one.py:14]." in lines
     assert waited in mixed.top_causes
     assert any(line.startswith("AIC MTE2 was busy 4") and line.endswith("on 2 cores.") for line in lines)
     assert any(line.startswith("AIV MTE2 was busy 8%") and line.endswith("on 4 cores.") for line in lines)
