@@ -66,6 +66,10 @@ LAYERS = {
         *("analysis", "checks", "context", "cost", "cross", "device", "engine", "errors", "isa", "layout", "looker"),
         *("memory", "program", "terms"),
     },
+    "fidelity": {
+        *("cost", "device", "dtypes", "engine", "errors", "fidelity", "isa", "machine", "memory", "op_host"),
+        *("op_kernel", "program", "record", "terms"),
+    },
     "catalogue": {
         *("checks", "context", "errors", "isa", "machine", "op_host", "op_kernel", "plan", "record", "tmpsize"),
         "tpipe",

@@ -1,0 +1,1 @@
+"""How far the model is off: published measurements, rebuilt from instructions and scheduled like any kernel."""
