@@ -1,4 +1,4 @@
-"""Cycles of a few instructions on one core, as the engine schedules them: alone, in a stream, or one after the other."""
+"""Cycles of a few instructions on one core, as the engine schedules them: alone or in a stream."""
 
 from collections.abc import Callable
 
