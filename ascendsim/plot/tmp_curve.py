@@ -1,6 +1,5 @@
 """Predicted cycles and rows of a tile against the temp, all axes by equal factors; what is odd is marked."""
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -8,6 +7,7 @@ from itertools import pairwise
 from ascendsim.device import NOT_CALIBRATED
 from ascendsim.plot.canvas import Box, Line, Look, Picture, Shape, Text
 from ascendsim.plot.fonts import text_width
+from ascendsim.plot.log_axis import LogAxis, log_axis
 from ascendsim.plot.paint import png
 from ascendsim.plot.style import (
     ALARM,
@@ -34,12 +34,10 @@ from ascendsim.tmpsize import Curve, Point
 _LEFT, _RIGHT, _TOP = 1.05, 0.45, 0.75
 _TALL, _LOW, _GAP, _FOOT = 3.6, 1.5, 0.25, 0.85
 """Inches: height of the two panels, between them, below them for the axis and the legend."""
-_DOT, _TICK, _AWAY, _ROOM = 0.035, 0.042, 0.06, 0.14
+_DOT, _TICK, _AWAY = 0.035, 0.042, 0.06
 _NEAR = 0.13
 """Inches between a point and the middle of its text."""
 _NO_ROW = 0.5
-_LEAST_FACTOR = 2.0
-"""An axis spans at least this factor."""
 
 _BEST = COLOURS[Pipe.V]
 _CHOSEN = COLOURS[Pipe.M]
@@ -54,41 +52,12 @@ def curve_png(curve: Curve, percent: float | None = None) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
-    """Values along an axis by equal factors: from `first` at inch `start` to `last` at inch `end`."""
-
-    first: float
-    last: float
-    start: float
-    end: float
-
-    def at(self, value: float) -> float:
-        """Inches of a value."""
-        share = math.log(value / self.first) / math.log(self.last / self.first)
-        return self.start + share * (self.end - self.start)
-
-    def ticks(self) -> Iterator[int]:
-        """1, 2 and 5 times powers of ten within the axis."""
-        for exponent in range(int(math.log10(self.last)) + 1):
-            yield from (n * 10**exponent for n in (1, 2, 5) if self.first <= n * 10**exponent <= self.last)
-
-
-def _axis(values: Sequence[float], start: float, end: float, room: float = _ROOM) -> _Axis:
-    """An axis over the values, with some room at both ends."""
-    low, high = min(values), max(values)
-    middle, factor = math.sqrt(low * high), max(high / low, _LEAST_FACTOR)
-    length = abs(end - start)
-    half = math.sqrt(factor) ** (length / (length - 2 * room))
-    return _Axis(middle / half, middle * half, start, end)
-
-
-@dataclass(frozen=True, slots=True)
 class _Panel:
     """One chart: steps of a value over the temp."""
 
     picture: Picture
-    x: _Axis
-    y: _Axis
+    x: LogAxis
+    y: LogAxis
     value: Callable[[Point], float]
 
     def place(self, point: Point) -> tuple[float, float]:
@@ -109,12 +78,12 @@ def curve_picture(curve: Curve, percent: float | None = None) -> Picture:
     foot = _FOOT + LINE * (legend_rows(entries, width) - 1)
     height = _TOP + _TALL + _GAP + _LOW + foot
     picture = Picture(WIDTH, height)
-    x = _axis([*(p.choice.tmp_bytes for p in curve.points), curve.last_bytes], _LEFT, WIDTH - _RIGHT)
+    x = log_axis([*(p.choice.tmp_bytes for p in curve.points), curve.last_bytes], _LEFT, WIDTH - _RIGHT)
     cycles = [_cycles(p) for p in curve.points]
-    upper = _Panel(picture, x, _axis(cycles, _TOP + _TALL, _TOP, 2 * _NEAR), _cycles)
+    upper = _Panel(picture, x, log_axis(cycles, _TOP + _TALL, _TOP, 2 * _NEAR), _cycles)
     below = _TOP + _TALL + _GAP
     rows = [_rows(p) for p in curve.points]
-    lower = _Panel(picture, x, _axis(rows, below + _LOW, below), _rows)
+    lower = _Panel(picture, x, log_axis(rows, below + _LOW, below), _rows)
     for panel, name in ((upper, "predicted cycles"), (lower, "rows of a tile")):
         _frame(panel, name)
         _steps(panel, curve)

@@ -1,0 +1,179 @@
+"""Measurements against the model: relative errors by family, what is outside its bound, what nothing rebuilds."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ascendsim.fidelity.families import Bound, Family
+from ascendsim.fidelity.measured import Measured, Uncovered
+
+WORST_ROWS = 5
+_SPREAD = 0.9
+_QUARTER = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One measurement and what the model says; `predicted` is None if nothing rebuilds it, for `reason`."""
+
+    row: Measured
+    predicted: float | None
+    reason: str = ""
+
+    @property
+    def bias(self) -> float:
+        """Relative error with its sign: above 0 the model is too slow."""
+        assert self.predicted is not None
+        return (self.predicted - self.row.cycles) / self.row.cycles
+
+    @property
+    def error(self) -> float:
+        """Relative error."""
+        return abs(self.bias)
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Relative errors of some rows."""
+
+    values: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The middle one, or the mean of the two in the middle."""
+        return quantile(self.values, 0.5)
+
+    @property
+    def p90(self) -> float:
+        """The 90th percentile."""
+        return quantile(self.values, _SPREAD)
+
+    @property
+    def mean(self) -> float:
+        """Their mean."""
+        return math.fsum(self.values) / len(self.values)
+
+    @property
+    def worst(self) -> float:
+        """The largest."""
+        return max(self.values)
+
+    @property
+    def within_quarter(self) -> float:
+        """Share of rows off by at most 25 %."""
+        return sum(value <= _QUARTER for value in self.values) / len(self.values)
+
+    @property
+    def accuracy(self) -> float:
+        """Mean of 1 - error, no row below 0."""
+        return math.fsum(max(0.0, 1 - value) for value in self.values) / len(self.values)
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Return a quantile, linear between neighbours."""
+    ordered = sorted(values)
+    at = share * (len(ordered) - 1)
+    low = math.floor(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A family and its judged rows."""
+
+    family: Family
+    rows: tuple[Judged, ...]
+
+    @cached_property
+    def covered(self) -> tuple[Judged, ...]:
+        """Rows that the model predicts."""
+        return tuple(row for row in self.rows if row.predicted is not None)
+
+    @cached_property
+    def errors(self) -> Errors | None:
+        """Errors of the covered rows, None without any."""
+        return Errors(tuple(row.error for row in self.covered)) if self.covered else None
+
+    @cached_property
+    def broken(self) -> tuple[str, ...]:
+        """Bounds that are not held, in words."""
+        if self.family.bound is None or self.errors is None:
+            return ()
+        return tuple(_broken(self.family.bound, self.errors))
+
+    @cached_property
+    def worst(self) -> tuple[Judged, ...]:
+        """The rows with the largest errors, the largest first."""
+        return tuple(sorted(self.covered, key=lambda row: (-row.error, row.row.id))[:WORST_ROWS])
+
+
+def _broken(bound: Bound, errors: Errors) -> Iterator[str]:
+    for name in ("median", "mean", "worst"):
+        limit, value = getattr(bound, name), getattr(errors, name)
+        if limit is not None and value > limit:
+            yield f"{name} {value:.2%} is above {limit:.1%}"
+    for name, words in (("within_quarter", "share within 25 %"), ("accuracy", "mean accuracy")):
+        limit, value = getattr(bound, name), getattr(errors, name)
+        if limit is not None and value < limit:
+            yield f"{words} {value:.4f} is below {limit}"
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """All measurements, judged: by family, and those that are no measurements to be judged by."""
+
+    verdicts: tuple[Verdict, ...]
+    apart: tuple[Judged, ...]
+    """Rows whose status says that they are implausible, replaced, or a model's own output."""
+
+    @property
+    def broken(self) -> tuple[Verdict, ...]:
+        """Families that do not hold their bounds."""
+        return tuple(v for v in self.verdicts if v.broken)
+
+    @cached_property
+    def judged(self) -> tuple[Judged, ...]:
+        """Every usable row once."""
+        return tuple({row.row.id: row for verdict in self.verdicts for row in verdict.rows}.values())
+
+    @property
+    def coverage(self) -> float:
+        """Share of usable rows that the model predicts."""
+        return sum(row.predicted is not None for row in self.judged) / max(1, len(self.judged))
+
+
+def judge(
+    rows: Iterable[Measured],
+    families: Sequence[Family],
+    predict: Callable[[Measured], float],
+    told: Callable[[int, int], None],
+) -> Fidelity:
+    """Predict every row and sort them into families.
+
+    Args:
+        rows: measurements, usable or not.
+        families: what to judge; those without a row are left out.
+        predict: cycles of a row; raises Uncovered.
+        told: called with how many rows are done and how many there are.
+    """
+    wanted = [row for row in rows if any(f.arch == row.arch and f.holds(row) for f in families)]
+    judged: dict[str, Judged] = {}
+    for done, row in enumerate(wanted, start=1):
+        judged[row.id] = _judged(row, predict)
+        told(done, len(wanted))
+    usable = {id_: j for id_, j in judged.items() if j.row.is_usable}
+    verdicts = (Verdict(family, tuple(_of(family, usable))) for family in families)
+    return Fidelity(tuple(v for v in verdicts if v.rows), tuple(j for j in judged.values() if not j.row.is_usable))
+
+
+def _of(family: Family, judged: Mapping[str, Judged]) -> Iterator[Judged]:
+    return (j for j in judged.values() if j.row.arch == family.arch and family.holds(j.row))
+
+
+def _judged(row: Measured, predict: Callable[[Measured], float]) -> Judged:
+    try:
+        return Judged(row, predict(row))
+    except Uncovered as reason:
+        return Judged(row, None, str(reason))
