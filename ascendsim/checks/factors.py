@@ -144,7 +144,7 @@ def _step(source: Source, first: tuple[int, int], second: tuple[int, int], lengt
     """A step from one element to another, in words."""
     rows = round(length / source.pitch_bytes) if source.pitch_bytes else 0
     rest = length - rows * source.pitch_bytes
-    parts = ([f"{rows} rows"] if rows else []) + ([f"{rest} B"] if rest or not rows else [])
+    parts = ([f"{rows} row{'' if rows == 1 else 's'}"] if rows else []) + ([f"{rest} B"] if rest or not rows else [])
     return f"from {first} to {second} it goes {' and '.join(parts)} of {source.name}"
 
 

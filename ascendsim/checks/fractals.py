@@ -6,7 +6,7 @@ Not known are bytes that come on another way, what is left of a load that anothe
 template brought before it was called again, since its GM may have been elsewhere.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,13 +17,13 @@ from ascendsim.checks.accesses import Accesses
 from ascendsim.checks.factors import UNKNOWN, Source, disorder, pitch_bytes, row_in_fractals
 from ascendsim.checks.lanes import shape_of
 from ascendsim.checks.sites import Hazard, Sites
-from ascendsim.isa.instruction import Operand, Row, Step
+from ascendsim.isa.instruction import Array, Operand, Row, Step
 from ascendsim.isa.mmad import factor, is_empty
 from ascendsim.isa.move import burst_geometry
 from ascendsim.looker import Looker
 from ascendsim.memory import Lanes
 from ascendsim.program import Template
-from ascendsim.terms import DATABLOCK_BYTES, FRACTAL_BYTES, Buffer, Layout, ceil_div
+from ascendsim.terms import DATABLOCK_BYTES, FRACTAL_BYTES, Buffer, CO2Layout, Layout, ceil_div
 
 Ints = NDArray[Any]
 
@@ -102,7 +102,7 @@ class _Mover(Looker):
         self.moved.append((dst_at.offsets, src_at.offsets))
         return super().mover(dst, dst_at, src, src_at)
 
-    def writer(self, operand: Operand, at: Lanes) -> Any:
+    def writer(self, operand: Operand, at: Lanes) -> Callable[[Array], None]:
         """Return what takes elements of an operand."""
         self.results.append(at.offsets)
         return super().writer(operand, at)
@@ -111,6 +111,22 @@ class _Mover(Looker):
         """Return the datablocks that are written, given the address of the destination."""
         notes = [note.at.offsets for note in self.notes if note.writes]
         return np.unique((np.concatenate(notes) + start) // DATABLOCK_BYTES) if notes else np.zeros(0, np.int64)
+
+
+def _looked(template: Template, row: Row) -> _Mover:
+    """What a row moves."""
+    mover = _Mover(template)
+    mover.look(row)
+    return mover
+
+
+def _span(mover: _Mover, start: int) -> tuple[int, int]:
+    """Datablocks from the first to behind the last that are read, given the address of the source; none for nothing."""
+    if not mover.moved:
+        return 0, 0
+    low = min(int(src.min()) for _, src in mover.moved)
+    high = max(int(src.max()) for _, src in mover.moved)
+    return (start + low) // DATABLOCK_BYTES, (start + high) // DATABLOCK_BYTES + 1
 
 
 # ---- the walk --------------------------------------------------------------------------------------------------------
@@ -226,21 +242,21 @@ class _Walk:
         assert row.dst is not None
         if one.row.line in self._wrong or self._is_vast(row):
             return _ANYBODY, self._touched(template, one)
-        of = None if row.src0 is None else refs[row.src0.tensor].buffer
-        mover = self._mover(template, row)
-        start = self._address(template, row.dst)
         key: Hashable = (template, one.at)
-        if of is Buffer.L1 and mover.moved:
-            assert row.src0 is not None
-            first, end = self._span(mover, self._address(template, row.src0))
+        mover = None
+        if row.src0 is not None and refs[row.src0.tensor].buffer is Buffer.L1:
+            mover = self._mover(template, row)
+            first, end = _span(mover, self._address(template, row.src0))
             key = (template, one.at, ids[first:end].tobytes())
         known = self._piece_numbers.get(key)
         if known is None:
+            mover = mover or _looked(self._program.templates[template], row)
             piece = self._new(template, one, mover, ids)
             number = _ANYBODY if piece is None else len(self._pieces)
             if piece is not None:
                 self._pieces.append(piece)
-            known = self._piece_numbers[key] = (number, mover.written_blocks(start))
+            known = (number, mover.written_blocks(self._address(template, row.dst)))
+            self._piece_numbers[key] = known
         return known
 
     def _is_vast(self, row: Row) -> bool:
@@ -264,20 +280,15 @@ class _Walk:
         return np.concatenate(blocks) if blocks else np.zeros(0, np.int64)
 
     def _mover(self, template: int, row: Row) -> _Mover:
+        """What a load moves; loads of one shape are looked at once."""
         key = shape_of(self._program.templates[template], row)
-        if key not in self._movers:
-            mover = self._movers[key] = _Mover(self._program.templates[template])
-            mover.look(row)
-        return self._movers[key]
+        known = self._movers.get(key)
+        if known is None:
+            known = self._movers[key] = _looked(self._program.templates[template], row)
+        return known
 
     def _address(self, template: int, operand: Operand) -> int:
         return self._places.of(self._program.templates[template].tensors[operand.tensor]) + operand.offset_bytes
-
-    def _span(self, mover: _Mover, start: int) -> tuple[int, int]:
-        """Datablocks from the first to the last that are read."""
-        low = min(int(src.min()) for _, src in mover.moved)
-        high = max(int(src.max()) for _, src in mover.moved)
-        return (start + low) // DATABLOCK_BYTES, (start + high) // DATABLOCK_BYTES + 1
 
     def _new(self, template: int, one: _Work, mover: _Mover, ids: Ints) -> _Piece | None:
         """What a row brings; None where that is not known."""
@@ -290,7 +301,8 @@ class _Walk:
             return self._blocks(source, start, row.src0.offset_bytes, *mover.moved[0])
         if of.buffer is Buffer.L1 and len(mover.moved) == 1:
             return self._elements(start, row.dst.dtype.bytes, self._address(template, row.src0), mover.moved[0], ids)
-        if of.buffer is Buffer.L0C and len(mover.results) == 1:
+        is_nz = "layout" in row.op.params and row.param("layout") == CO2Layout.NZ
+        if of.buffer is Buffer.L0C and is_nz and len(mover.results) == 1:
             width, at = row.dst.dtype.bytes, mover.results[0]
             pitch = at.size // row.param("m_size") * width
             source = Source(template, one.batch, -1 - one.at, pitch, of.name)

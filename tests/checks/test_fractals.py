@@ -30,6 +30,7 @@ from ascendsim.isa.fixpipe import FixpipeParamsV220
 from ascendsim.isa.load import LoadData2DParams, LoadData3DParamsV2
 from ascendsim.isa.mmad import MmadParams
 from ascendsim.isa.move import DataCopyParams
+from ascendsim.isa.nd2nz import Nd2NzParams
 from ascendsim.layout import FeatureMap, offsets
 from ascendsim.record import tile
 from ascendsim.terms import CO2Layout, HardEvent, Layout, QuantMode
@@ -214,16 +215,18 @@ def test_a_window_of_a_feature_map(soc):
     assert found(with_a(lambda asc, x: asc.data_copy(A1, x, replace(TILE, d_value=16)), windows), soc=soc) == []
 
 
-def test_rows_that_a_shorter_tile_leaves_over():
+@pytest.mark.parametrize("is_multiplied", [False, True])
+def test_rows_that_a_shorter_tile_leaves_over(is_multiplied):
     """40 of 64 rows come anew, into fractals of another number; the rest of the last fractal is of nobody."""
 
     def kernel(asc, x, y):
         staged(asc, x)
-        as_zz(asc)
         as_zn(asc)
-        flagged(asc, HardEvent.MTE1_M)
-        asc.mmad(C, A2, B2, ALL)
-        fetched(asc, y)
+        if is_multiplied:
+            as_zz(asc)
+            flagged(asc, HardEvent.MTE1_M)
+            asc.mmad(C, A2, B2, ALL)
+            fetched(asc, y)
         asc.data_copy(A1, x[8192], replace(TILE, n_value=40, dst_nz_c0_stride=48))
         flagged(asc, HardEvent.MTE2_MTE1)
         for i in range(3):
@@ -231,6 +234,47 @@ def test_rows_that_a_shorter_tile_leaves_over():
         flagged(asc, HardEvent.MTE1_M)
         asc.mmad(C, A2, B2, replace(ALL, m=48))
         fetched(asc, y, replace(FETCH, m_size=40, src_stride=48))
+
+    assert found(kernel) == []
+
+
+def test_rows_that_were_left_before():
+    """Rows come one by one: 64 of them, then 40, whose halves change places as those of the right tile would."""
+
+    def kernel(asc, x, y):
+        for r in range(64):
+            asc.data_copy(A1[r * 16], x[r * 256], replace(TILE, n_value=1))
+        asc.data_copy(B1, x[16384], TILE)
+        flagged(asc, HardEvent.MTE2_MTE1)
+        as_zz(asc)
+        as_zn(asc)
+        flagged(asc, HardEvent.MTE1_M)
+        asc.mmad(C, A2, B2, ALL)
+        for r in range(40):
+            for half in range(2):
+                place = A1[r * 16 + half * 2048]
+                asc.data_copy(place, x[r * 256 + 32 - half * 32], replace(TILE, n_value=1, d_value=32))
+        flagged(asc, HardEvent.MTE2_MTE1)
+        as_zz(asc)
+        as_zn(asc)
+        flagged(asc, HardEvent.MTE1_M)
+        asc.mmad(C, A2, B2, replace(ALL, m=48))
+
+    assert found(kernel) == []
+
+
+@pytest.mark.parametrize("apart", [16, 16 * 256, 16 * 256 + 16])
+def test_matrices_of_one_load_as_fractals(apart):
+    """Beside each other, below each other, askew: two rows of two of them are a matrix of their own."""
+
+    def kernel(asc, x, y):
+        asc.data_copy(A1, x, Nd2NzParams(4, 16, 16, apart, 256, 16, 1, 256))
+        asc.data_copy(B1, x[16384], TILE)
+        flagged(asc, HardEvent.MTE2_MTE1)
+        asc.load_data(A2, A1, LoadData2DParams(0, 4, 1))
+        as_zn(asc)
+        flagged(asc, HardEvent.MTE1_M)
+        asc.mmad(C, A2, B2, replace(ALL, m=32, k=32))
 
     assert found(kernel) == []
 
