@@ -19,6 +19,7 @@ from ascendsim.checks import (
     barriers,
     cross_flags,
     cube_advice,
+    factors,
     flags,
     hazards,
     lifetimes,
@@ -89,7 +90,7 @@ MODULES: tuple[ModuleType, ...] = (
         transpose,
     ),
     *(transpose_square, tpipe, record, context, static, hazards, flags, cross_flags, lifetimes, machine),
-    *(advice, banks, traffic, merging, barriers, suppress, unit_flag, cube_advice),
+    *(advice, banks, traffic, merging, barriers, suppress, unit_flag, cube_advice, factors),
     *(call_checks, softmax_grad_checks, softmax_grad_surprises, simple_softmax_checks),
     *(select_with_bytes_mask_checks, drop_out_checks, layout, traps, fag_map, fag_rules),
 )

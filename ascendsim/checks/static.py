@@ -7,6 +7,7 @@ import numpy as np
 
 from ascendsim.analysis import peak_ub_bytes
 from ascendsim.checks.accesses import FAR, Accesses
+from ascendsim.checks.fractals import check_fractals
 from ascendsim.checks.hazards import check_hazards
 from ascendsim.checks.lifetimes import check_lifetimes, sequences_of
 from ascendsim.checks.sites import names_line
@@ -131,7 +132,8 @@ def check_program(
     accesses = Accesses(program)
     has_gm = not any(f.code == OOB_GM.code for f in found)
     hazards = check_hazards(accesses, device, auto_sync=auto_sync, is_complete=is_complete, with_gm=has_gm)
-    hazards = (*hazards, *check_unit_flags(accesses, sequences_of(program)))
+    sequences = sequences_of(program)
+    hazards = (*hazards, *check_unit_flags(accesses, sequences), *check_fractals(accesses, sequences, wrong))
     ordered = tuple(h.finding for h in hazards if not h.lines & wrong)
     has_errors = any(f.severity is Severity.ERROR for f in (*known, *found))
     has_lives = with_lifetimes and is_complete and not has_errors

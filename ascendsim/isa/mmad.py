@@ -12,7 +12,7 @@ from ascendsim.isa import rules
 from ascendsim.isa.cube_rules import ALIGN_L0C, aligned_to_memory, fields_in, off_boundary
 from ascendsim.isa.forms import Call, Form, declare
 from ascendsim.isa.instruction import Array, Context, Instruction, Row, Step, TensorRef, finds
-from ascendsim.layout import c0_elements, elements, offsets
+from ascendsim.layout import Offsets, c0_elements, elements, offsets
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import CUBE_SIDE, Layout, Pipe
 
@@ -114,7 +114,8 @@ def _a_layout(row: Row) -> Layout:
     return Layout.NZ if row.param("is_nz") else Layout.ZZ
 
 
-def _is_empty(row: Row) -> bool:
+def is_empty(row: Row) -> bool:
+    """Whether a Mmad multiplies nothing."""
     return min(row.param("m"), row.param("n"), row.param("k")) <= 0
 
 
@@ -123,7 +124,7 @@ def _touch(row: Row) -> tuple[tuple[str, int, int], ...]:
     assert row.src0 is not None
     assert row.src1 is not None
     assert row.dst is not None
-    if _is_empty(row):
+    if is_empty(row):
         return tuple((role, 0, 0) for role, _ in row.operands)
     m, n, k = row.param("m"), row.param("n"), _k_filled(row)
     a, b, c = row.src0.dtype.bytes, row.src1.dtype.bytes, row.dst.dtype.bytes
@@ -164,24 +165,33 @@ def _in_whole_fractals(row: Row, tensors: tuple[TensorRef, ...], device: Device,
 # ---- arithmetic ----------------------------------------------------------------------------------------------------
 
 
-def _matrix(ctx: Context, row: Row, role: str, layout: Layout, rows: int, columns: int) -> Callable[[], Array]:
-    """Return what gives an operand as a matrix; of a matrix filled up along k only its k."""
+def factor(row: Row, role: str) -> tuple[Layout, Offsets]:
+    """Return how a factor is read, and where each element of it lies: offsets in elements from its operand's start.
+
+    Args:
+        row: a Mmad.
+        role: "src0", [m, k], or "src1", [k, n]. Of a matrix filled up along k only its k count.
+    """
     operand = dict(row.operands)[role]
-    width = operand.dtype.bytes
-    depth = _k_filled(row)
-    filled = (depth, columns) if layout is Layout.ZN else (rows, depth)
-    at = offsets(layout, *filled, width)[:rows, :columns]
-    read = ctx.reader(operand, Lanes.at(np.ascontiguousarray(at).reshape(-1)))
-    return lambda: read().reshape(rows, columns)
+    rows, columns = _sides(row)[role]
+    layout = _a_layout(row) if role == "src0" else Layout.ZN
+    filled = (rows, _k_filled(row)) if role == "src0" else (_k_filled(row), columns)
+    return layout, offsets(layout, *filled, operand.dtype.bytes)[:rows, :columns]
+
+
+def _matrix(ctx: Context, row: Row, role: str) -> Callable[[], Array]:
+    """Return what gives a factor as a matrix."""
+    _, at = factor(row, role)
+    read = ctx.reader(dict(row.operands)[role], Lanes.at(np.ascontiguousarray(at).reshape(-1)))
+    return lambda: read().reshape(at.shape)
 
 
 def _run(ctx: Context, row: Row) -> Step | None:
-    if _is_empty(row):
+    if is_empty(row):
         return None
     assert row.dst is not None
-    m, n, k = row.param("m"), row.param("n"), row.param("k")
-    read_a = _matrix(ctx, row, "src0", _a_layout(row), m, k)
-    read_b = _matrix(ctx, row, "src1", Layout.ZN, k, n)
+    m, n = row.param("m"), row.param("n")
+    read_a, read_b = _matrix(ctx, row, "src0"), _matrix(ctx, row, "src1")
     at = Lanes.at(offsets(Layout.NZ_L0C, m, n, row.dst.dtype.bytes).reshape(-1))
     start = _start(ctx, row, at)
     write = ctx.writer(row.dst, at)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from codes_harness import entry, flagged, kernels, local, ran
+from codes_harness import A950, entry, flagged, kernels, local, ran
 
 from ascendsim.isa.fixpipe import FixpipeParamsV220
 from ascendsim.isa.load import LoadData2DParams
@@ -446,6 +446,121 @@ entry(
     factors(1.0),
     beside=("W-NUM-NAN",),
 )
+
+# ---- fractals -----------------------------------------------------------------------------------------------------
+
+
+def as_zz(asc):
+    """The left tile as L0A of arch 2201 has it."""
+    for i in range(4):
+        asc.load_data(A2[i * 1024], A1[i * 256], LoadData2DParams(0, 4, 4))
+
+
+def as_nz(asc):
+    """The left tile as L0A of arch 3510 has it."""
+    asc.load_data(A2, A1, LoadData2DParams(0, 16, 1))
+
+
+def as_zn(asc, is_turned=True):
+    """The right tile as L0B has it."""
+    for i in range(4):
+        asc.load_data(B2[i * 1024], B1[i * 256], LoadData2DParams(0, 4, 4, 0, 0, is_turned))
+
+
+def not_turned(asc):
+    as_zn(asc, is_turned=False)
+
+
+def turned_in_a_run(asc):
+    asc.load_data(B2, B1, LoadData2DParams(0, 16, 1, 0, 0, True))
+
+
+def laid(left, right, tile=TILE, mmad=ALL):
+    """A product of tiles that are loaded like this."""
+
+    def kernel(asc, x, y):
+        staged(asc, x, tile)
+        left(asc)
+        right(asc)
+        flagged(asc, HardEvent.MTE1_M)
+        asc.mmad(C, A2, B2, mmad)
+        fetched(asc, y, replace(FETCH, m_size=mmad.m, src_stride=16 * -(-mmad.m // 16)))
+
+    return kernel
+
+
+ORDER = (
+    "let fractals lie in L0A as ZZ (as NZ on arch 3510) and in L0B as ZN, in the order that m, n and k of Mmad ask "
+    "for; a B that lies in rows along n is transposed on the way to L0B"
+)
+ROWS_RIGHT = "from (0, 0) to (0, 16) it goes 16 rows of x and from (0, 0) to (16, 0) it goes 32 B of x"
+ROWS_DOWN = "from (0, 0) to (0, 16) it goes 32 B of x and from (0, 0) to (16, 0) it goes 16 rows of x"
+cube(
+    "E-MMAD-LAYOUT",
+    laid(as_nz, as_zn),
+    laid(as_zz, as_zn),
+    (f"wrong fractal layout for Mmad src0 a2, which is read as ZZ: {ROWS_RIGHT}", ORDER),
+)
+cube(
+    "E-MMAD-LAYOUT",
+    laid(as_zz, as_zn),
+    laid(as_nz, as_zn),
+    (f"wrong fractal layout for Mmad src0 a2, which is read as NZ: {ROWS_RIGHT}", ORDER),
+    soc=A950,
+)
+for soc, left in (("Ascend910B2", as_zz), (A950, as_nz)):
+    cube(
+        "E-MMAD-LAYOUT",
+        laid(left, not_turned),
+        laid(left, as_zn),
+        (f"wrong fractal layout for Mmad src1 b2, which is read as ZN: {ROWS_DOWN}", ORDER),
+        soc=soc,
+    )
+    cube(
+        "E-MMAD-LAYOUT",
+        laid(left, turned_in_a_run),
+        laid(left, as_zn),
+        (f"wrong fractal layout for Mmad src1 b2, which is read as ZN: {ROWS_RIGHT}", ORDER),
+        soc=soc,
+    )
+cube(  # L1 is no NZ
+    "E-MMAD-LAYOUT",
+    laid(as_zz, as_zn, tile=replace(TILE, dst_nz_c0_stride=1, dst_nz_n_stride=4)),
+    laid(as_zz, as_zn),
+    (
+        (
+            "wrong fractal layout for Mmad src0 a2, which is read as ZZ: from (0, 0) to (0, 16) it goes 16 rows of x "
+            "and from (0, 0) to (16, 0) it goes 4 rows of x"
+        ),
+        ORDER,
+    ),
+)
+cube(  # rows of 4 fractals, read as rows of 3
+    "E-MMAD-LAYOUT",
+    laid(as_zz, as_zn, mmad=replace(ALL, k=48)),
+    laid(as_zz, as_zn),
+    (
+        (
+            "wrong fractal layout for Mmad src0 a2, which is read as ZZ: from (0, 15) to (0, 16) it goes 2 B of x, but "
+            "from (16, 15) to (16, 16) it goes 16 rows and -126 B of x"
+        ),
+        ORDER,
+    ),
+)
+for soc, left, at_byte in (("Ascend910B2", as_zz, 512), (A950, as_nz, 2048)):
+    cube(
+        "E-MMAD-GEMV",
+        laid(left, as_zn, mmad=replace(ALL, m=1)),
+        laid(left, as_zn, mmad=replace(ALL, m=16) if left is as_zz else ALL),
+        (
+            (
+                "Mmad with m 1 reads src0 a2 as a plain row, but it lies in fractals: element 16 of the row of x is at "
+                f"byte {at_byte}, not at 32"
+            ),
+            "bring a single row to L1 with dst_nz_c0_stride 1 and on to L0A as it is, or let m be 16",
+        ),
+        soc=soc,
+    )
 
 # ---- the unit flag ------------------------------------------------------------------------------------------------
 
