@@ -25,6 +25,9 @@ from ascendsim.fidelity.errors import FamilyErrors
 from ascendsim.leaning import Charge, Figure
 from ascendsim.terms import CoreKind, Pipe
 
+_DIGITS = 9
+"""Of a share: what is less is a trace of rounding."""
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorBar:
@@ -79,7 +82,7 @@ def error_bar(
         high_cycles=math.ceil(makespan_cycles / (1 - p90)) if p90 < 1 else None,
         median_error=median,
         p90_error=p90,
-        unmeasured_share=max(0.0, 1 - sum(parts.values())),
+        unmeasured_share=round(1 - math.fsum(parts.values()), _DIGITS),
         family_shares=tuple(sorted(parts.items(), key=lambda item: (-item[1], item[0].family.name))),
     )
 

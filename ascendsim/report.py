@@ -293,9 +293,10 @@ def _choices(result: RunResult) -> list[str]:
     if result.outgrows_l2:
         segment = device.l2.segment_bytes
         lines.append(f"- L2 is smaller than the tensors; it drops segments of {segment.value} B ({segment.status})")
+    uncertain = f"{len(device.uncertain_numbers())} numbers of the device file are inferred or assumed"
     used = "those listed below" if result.uncertain_leanings else "none of them"
     return [
         *lines,
-        f"- {len(device.uncertain_numbers())} numbers of the device file are inferred or assumed; the schedule used {used}",
+        f"- {uncertain}; the schedule used {used}",
         "- kernel launch and instruction cache are not part of the makespan",
     ]
