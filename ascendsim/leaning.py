@@ -9,16 +9,16 @@ Which number a row is charged by is said by the row's cost shape, as in `ascends
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascendsim.cost import vector_cost
 from ascendsim.device import Device, Status
-from ascendsim.engine.base import Timeline, Wait
+from ascendsim.engine.base import Timeline, Totals, Wait
 from ascendsim.isa.instruction import Row, TensorRef
-from ascendsim.program import Program
+from ascendsim.program import Program, Template
 from ascendsim.terms import Buffer, CoreKind, Pipe
 
 UNCERTAIN: tuple[Status, ...] = ("inferred", "assumed")
@@ -96,50 +96,60 @@ def charges_of(program: Program, timeline: Timeline, device: Device) -> tuple[Ch
     A load rests on what a hit or a miss costs, as its rows that were kept were hits or misses. A template that both
     kinds of cores call has its cycles divided by their calls.
     """
-    found: list[Charge] = []
-    totals, hits = timeline.totals, _hit_shares(program, timeline)
-    index = 0
+    busy: Counter[_Place] = Counter()
+    waited: Counter[_Place] = Counter()
+    hits, first = _hit_shares(program, timeline), 0
     for number, template in enumerate(program.templates):
         calls = _calls_by_kind(program, number)
-        for row in template.rows:
-            spent, waits = int(totals.spent_cycles[index]), totals.wait_cycles[index]
-            work = list(_of_row(row, template.tensors, device, float(hits[index]), spent, int(waits[Wait.BANDWIDTH])))
-            for figure, cycles, each in work:
-                found += _divided(calls, row.pipe, figure, cycles, each)
-            if row.pipe is not Pipe.S:
-                found += _divided(calls, Pipe.S, *_number(device, "scalar.dispatch_cycles"))
-                if waits[Wait.QUEUE_FULL]:
-                    depth, _, _ = _number(device, f"scalar.queue_depth.{row.pipe.name}")
-                    found += _waited(calls, Pipe.S, depth, int(waits[Wait.QUEUE_FULL]))
-            if row.op.cost == "cross_wait":
-                way, _, each = _number(device, "sync.cross_core_cycles")
-                most = each * int(totals.wait_count[index, Wait.CROSS_CORE])
-                found += _waited(calls, row.pipe, way, min(most, int(waits[Wait.CROSS_CORE])))
-            index += 1
-    return _added(found)
+        own_busy, own_waited = _of_template(template, timeline.totals, device, hits, first, sum(calls.values()))
+        for places, own in ((busy, own_busy), (waited, own_waited)):
+            for (pipe, figure), cycles in own.items():
+                for kind, part in _divided(cycles, calls).items():
+                    places[kind, pipe, figure] += part
+        first += len(template)
+    return tuple(Charge(*place, busy[place], waited[place]) for place in dict.fromkeys((*busy, *waited)))
 
 
-_Share = tuple[Figure, int, int]
-"""A number, cycles of all executions of a row that rest on it, and cycles that each execution takes by it."""
+_Place = tuple[CoreKind, Pipe, Figure]
+_Sums = Counter[tuple[Pipe, Figure]]
 
 
-def _of_row(
-    row: Row, tensors: tuple[TensorRef, ...], device: Device, hit: float, spent: int, stretched: int
-) -> Iterator[_Share]:
-    """The numbers that a row's own cycles rest on: what it spent for work, the number's own cycles for the rest."""
-    if row.op.cost == "transfer":
-        yield from _of_transfer(row, tensors, device, hit, spent, min(stretched, spent))
-    elif row.op.cost in _COEFFICIENTS:
-        yield _COEFFICIENTS[row.op.cost](row, device), spent, 0
-    else:
-        yield _number(device, f"scalar.{_scalar_number(row)}")
+def _of_template(
+    template: Template, totals: Totals, device: Device, hits: Floats, first: int, times: int
+) -> tuple[_Sums, _Sums]:
+    """Busy and waited cycles of all calls of a template, whose rows are counted from `first` on in the totals."""
+    busy: _Sums = Counter()
+    waited: _Sums = Counter()
+    dispatch = _number(device, "scalar.dispatch_cycles")
+    for index, row in enumerate(template.rows, start=first):
+        waits = totals.wait_cycles[index]
+        if row.op.cost == "transfer":
+            spent, stretched = int(totals.spent_cycles[index]), int(waits[Wait.BANDWIDTH])
+            for figure, cycles in _of_transfer(row, template.tensors, device, hits[index], spent, stretched):
+                busy[row.pipe, figure] += cycles
+        elif row.op.cost in _COEFFICIENTS:
+            busy[row.pipe, _COEFFICIENTS[row.op.cost](row, device)] += int(totals.spent_cycles[index])
+        else:
+            own = _number(device, f"scalar.{_scalar_number(row)}")
+            busy[row.pipe, own.figure] += own.cycles * times
+        if row.pipe is not Pipe.S:
+            busy[Pipe.S, dispatch.figure] += dispatch.cycles * times
+        if waits[Wait.QUEUE_FULL]:
+            depth = _number(device, f"scalar.queue_depth.{row.pipe.name}")
+            waited[Pipe.S, depth.figure] += int(waits[Wait.QUEUE_FULL])
+        if row.op.cost == "cross_wait":
+            way = _number(device, "sync.cross_core_cycles")
+            most = way.cycles * int(totals.wait_count[index, Wait.CROSS_CORE])
+            waited[row.pipe, way.figure] += min(most, int(waits[Wait.CROSS_CORE]))
+    return busy, waited
 
 
 def _of_transfer(
     row: Row, tensors: tuple[TensorRef, ...], device: Device, hit: float, spent: int, stretched: int
-) -> Iterator[_Share]:
+) -> Iterator[tuple[Figure, int]]:
     """What sharing the link added rests on the link, the rest on the path's coefficients."""
     is_load = row.src0 is not None and tensors[row.src0.tensor].buffer is Buffer.GM
+    stretched = min(stretched, spent)
     hits, shared_hits = round(spent * hit), round(stretched * hit)
     parts = (("_hit", hits, shared_hits), ("_miss", spent - hits, stretched - shared_hits))
     for suffix, cycles, shared in parts if is_load else (("", spent, stretched),):
@@ -147,8 +157,8 @@ def _of_transfer(
             continue
         cost = device.transfer[f"{row.op.family}{suffix}"]
         link = device.link[cost.link].bytes_per_cycle_per_aiv
-        yield _figure(f"transfer.{row.op.family}{suffix}", cost), cycles - shared, 0
-        yield _figure(f"link.{cost.link}.bytes_per_cycle_per_aiv", link), shared, 0
+        yield _figure(f"transfer.{row.op.family}{suffix}", cost), cycles - shared
+        yield _figure(f"link.{cost.link}.bytes_per_cycle_per_aiv", link), shared
 
 
 def _figure(path: str, said: _Sourced) -> Figure:
@@ -213,12 +223,17 @@ def _scalar_number(row: Row) -> str:
     return _FLAGS[row.op.cost]
 
 
-def _number(device: Device, path: str) -> _Share:
-    """A number by its path; each execution takes its value."""
+class _Number(NamedTuple):
+    figure: Figure
+    cycles: int
+
+
+def _number(device: Device, path: str) -> _Number:
+    """A whole number of the device file by its path."""
     found: Any = device
     for name in path.split("."):
         found = getattr(found, name)
-    return _figure(path, found), 0, found.value
+    return _Number(_figure(path, found), found.value)
 
 
 def _hit_shares(program: Program, timeline: Timeline) -> Floats:
@@ -246,25 +261,10 @@ def _calls_by_kind(program: Program, template: int) -> dict[CoreKind, int]:
     return {kind: count for kind, count in found.items() if count}
 
 
-def _divided(calls: dict[CoreKind, int], pipe: Pipe, figure: Figure, cycles: int, each: int) -> Iterator[Charge]:
-    """Busy cycles by kind of core: so many of all executions, in proportion to the calls, and so many of each."""
-    left, calls_left = cycles, sum(calls.values())
+def _divided(cycles: int, calls: dict[CoreKind, int]) -> dict[CoreKind, int]:
+    """Cycles in proportion to the calls, whole ones."""
+    found, left, calls_left = {}, cycles, sum(calls.values())
     for kind, count in calls.items():
-        mine = left * count // calls_left
-        left, calls_left = left - mine, calls_left - count
-        yield Charge(kind, pipe, figure, mine + each * count)
-
-
-def _waited(calls: dict[CoreKind, int], pipe: Pipe, figure: Figure, cycles: int) -> Iterator[Charge]:
-    for charge in _divided(calls, pipe, figure, cycles, 0):
-        yield Charge(charge.kind, pipe, figure, 0, charge.busy_cycles)
-
-
-def _added(charges: list[Charge]) -> tuple[Charge, ...]:
-    """Charges of the same pipe and number as one."""
-    busy: Counter[tuple[CoreKind, Pipe, Figure]] = Counter()
-    waited: Counter[tuple[CoreKind, Pipe, Figure]] = Counter()
-    for c in charges:
-        busy[c.kind, c.pipe, c.figure] += c.busy_cycles
-        waited[c.kind, c.pipe, c.figure] += c.waited_cycles
-    return tuple(Charge(*key, busy[key], waited[key]) for key in busy)
+        found[kind] = left * count // calls_left
+        left, calls_left = left - found[kind], calls_left - count
+    return found
