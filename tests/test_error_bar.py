@@ -8,6 +8,7 @@ from dataclasses import replace
 from io import StringIO
 
 import pytest
+from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -299,6 +300,14 @@ def test_the_summary(run):
     }
     assert [used["number"] for used in summary["leans_on"]] == [u.figure.path for u in run.uncertain_leanings]
     assert json.loads(json.dumps(summary)) == summary
+
+
+def test_the_page_shows_what_is_printed_and_names_every_key(run):
+    page = (ROOT / "docs/accuracy-of-a-run.md").read_text()
+    assert f"makespan {MAKESPAN} " in " ".join(page.split())
+    summary = run.summary()
+    keys = {"error_bar", "status_shares", "leans_on", *summary["error_bar"], *summary["leans_on"][0]}
+    assert [key for key in sorted(keys) if f"`{key}`" not in page] == []
 
 
 def test_without_a_table_there_is_no_range(run, monkeypatch):
