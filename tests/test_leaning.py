@@ -9,7 +9,7 @@ import ascendsim as asc
 from ascendsim.cost import _SHAPES
 from ascendsim.device import Device, load_device
 from ascendsim.dtypes import FLOAT, HALF
-from ascendsim.leaning import _COEFFICIENTS, _FLAGS, Charge, Figure, Leaning, charges_of, leanings
+from ascendsim.leaning import _COEFFICIENTS, _FLAGS, Charge, Figure, Leaning, _divided, charges_of, leanings
 from ascendsim.machine import schedule
 from ascendsim.memory import LocalTensor, place_in_gm
 from ascendsim.record import record
@@ -253,6 +253,13 @@ def test_kinds_of_cores_in_a_mixed_kernel():
     way = next(u for u in run.leanings if u.figure.path == "sync.cross_core_cycles")
     flags = run.timeline.totals.wait_count[:, 7].sum()
     assert 0 < way.waited_cycles <= 220 * flags
+
+
+def test_what_both_kinds_call_is_divided_by_their_calls():
+    calls = {CoreKind.AIC: 1, CoreKind.AIV: 2}
+    assert _divided(10, calls) == {CoreKind.AIC: 3, CoreKind.AIV: 7}
+    assert _divided(9, calls) == {CoreKind.AIC: 3, CoreKind.AIV: 6}
+    assert _divided(9, {CoreKind.AIC: 4}) == {CoreKind.AIC: 9}
 
 
 # ---- shapes, sums ------------------------------------------------------------------------------------------------
