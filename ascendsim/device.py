@@ -431,7 +431,7 @@ class Device(_Model):
         return cycles / self.clock_mhz
 
     def uncertain_numbers(self) -> tuple[str, ...]:
-        """Paths of the numbers whose status is assumed or inferred, sorted; a report lists them."""
+        """Paths of the numbers whose status is assumed or inferred, sorted."""
         return tuple(sorted(_paths_with_status(self.model_dump(by_alias=True), ("assumed", "inferred"))))
 
 

@@ -1,19 +1,22 @@
 """The run as text: tables for the terminal and a Markdown report. Functions of a RunResult."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from ascendsim.analysis import MemoryUse
+from ascendsim.error_bar import ErrorBar
 from ascendsim.errors import Finding, Severity
 from ascendsim.result import RunResult
-from ascendsim.terms import Buffer, CoreKind
+from ascendsim.terms import Buffer, CoreKind, Pipe
 from ascendsim.words import cause_sentence
 
 Cells = Sequence[tuple[str, ...]]
 STAMP = "SIMULATED DESPITE FINDINGS"
+_LEAST = 0.001
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 
 
@@ -22,14 +25,49 @@ def headline(result: RunResult) -> list[tuple[str, str]]:
     moved = result.summary()["bytes_moved"]
     return [
         ("device", f"{result.device.name}, {_cores_text(result)}"),
-        ("makespan", f"{result.makespan_cycles} cycles, {result.makespan_us:.3f} us at {result.device.clock_mhz} MHz"),
+        ("makespan", makespan_text(result)),
         ("bottleneck", result.bottleneck),
         *((f"peak {use.buffer.name}", _memory_text(result, use)) for use in result.memories),
         ("GM traffic", ", ".join(f"{name} {count} B" for name, count in moved.items()) or "none"),
         ("program", f"{result.timeline.row_count:,} rows in {len(result.program.templates)} templates"),
         ("schedule", schedule_text(result)),
         ("values", values_text(result)),
+        ("rests on", _status_text(result)),
     ]
+
+
+def makespan_text(result: RunResult) -> str:
+    """The makespan with what the errors measured on its instruction mix imply, and its time at the device's clock."""
+    bar = result.error_bar
+    said = "" if bar is None else f" ({error_bar_text(bar)})"
+    return f"{result.makespan_cycles} cycles{said}, {result.makespan_us:.3f} us at {result.device.clock_mhz} MHz"
+
+
+def error_bar_text(bar: ErrorBar) -> str:
+    """A range of cycles, to three digits, and what was not measured of it."""
+    low, high = three_digits(bar.low_cycles, math.floor), bar.high_cycles
+    cycles = f"{low} or more" if high is None else f"{low} to {three_digits(high, math.ceil)}"
+    text = f"{cycles} by the errors measured on its instruction mix"
+    if not bar.unmeasured_share:
+        return text
+    return f"{text}; {_percent(bar.unmeasured_share)} of the cycles rest on nothing measured"
+
+
+def three_digits(number: int, rounded: Callable[[float], int]) -> int:
+    """Return a number rounded to three digits, by math.floor or math.ceil."""
+    unit: int = 10 ** max(0, len(str(number)) - 3)
+    return rounded(number / unit) * unit
+
+
+def _percent(share: float) -> str:
+    """A share to a tenth of a percent; what is less is not called none."""
+    return f"{share:.1%}" if share >= _LEAST else f"less than {_LEAST:.1%}"
+
+
+def _status_text(result: RunResult) -> str:
+    """How sure the numbers are that the busy cycles rest on."""
+    shares = ", ".join(f"{status} {_percent(part)}" for status, part in result.status_shares.items())
+    return f"numbers of the device file: {shares} of the busy cycles" if shares else "nothing"
 
 
 def schedule_text(result: RunResult) -> str:
@@ -184,7 +222,7 @@ def markdown(result: RunResult) -> str:
         lines += ["", "## Suppressed findings", ""]
         lines += [f"- {s.finding} Reason: {s.reason}" for s in result.suppressed]
     lines += ["", "## Pictures", "", "![timeline](timeline.png)", "", f"![{result.memory_title}](memory.png)", ""]
-    lines += ["## What this rests on", "", *_choices(result), ""]
+    lines += _rests(result)
     return "\n".join(lines)
 
 
@@ -193,12 +231,72 @@ def _markdown_table(columns: tuple[str, ...], rows: Cells) -> list[str]:
     return [head, "|" + "---|" * len(columns), *("| " + " | ".join(row) + " |" for row in rows)]
 
 
-def _choices(result: RunResult) -> list[str]:
-    arithmetic = result.device.arithmetic
-    uncertain = result.device.uncertain_numbers()
+def leaning_cells(result: RunResult) -> Cells:
+    """The inferred and assumed numbers that the schedule used: busy cycles on them, their share, cycles waited."""
+    total = max(1, result.busy_cycles)
     return [
+        (
+            used.figure.path,
+            used.figure.status,
+            str(used.busy_cycles),
+            f"{used.busy_cycles / total:.1%}",
+            str(used.waited_cycles),
+            used.figure.source,
+        )
+        for used in result.uncertain_leanings
+    ]
+
+
+def family_cells(result: RunResult) -> Cells:
+    """The families of measurements behind the makespan's range: part of the makespan, measurements, errors."""
+    bar = result.error_bar
+    return [
+        (e.family.name, f"{part:.1%}", str(e.count), f"{e.median:.1%}", f"{e.p90:.1%}")
+        for e, part in (bar.family_shares if bar else ())
+    ]
+
+
+_RESTS = (
+    (
+        "Inferred or assumed numbers that the schedule used",
+        ("number", "status", "busy cycles", "of all", "cycles waited", "source"),
+        leaning_cells,
+    ),
+    (
+        "Measurements behind the range of the makespan",
+        ("family", "of the makespan", "measurements", "median error", "90th percentile"),
+        family_cells,
+    ),
+)
+
+
+def _rests(result: RunResult) -> list[str]:
+    """What the run rests on: choices, and tables of numbers and of measured errors."""
+    lines = ["## What this rests on", "", *_choices(result), ""]
+    for title, columns, cells in _RESTS:
+        rows = cells(result)
+        if rows:
+            lines += [f"{title}:", "", *_markdown_table(columns, rows), ""]
+    return lines
+
+
+def _choices(result: RunResult) -> list[str]:
+    device, arithmetic = result.device, result.device.arithmetic
+    lines = [
         f"- half overflow: {arithmetic.half_overflow.value.value} ({arithmetic.half_overflow.status})",
         f"- rounding of half results: {arithmetic.softmax_grad_half_round_mode.value}",
-        f"- numbers of the device file that are assumed or inferred: {', '.join(uncertain) or 'none'}",
+    ]
+    if any(pipe is Pipe.M for _, pipe in result.lane_use):
+        lines.append(
+            f"- order of Mmad's additions: {arithmetic.mmad_order.value.value} ({arithmetic.mmad_order.status})"
+        )
+    if result.outgrows_l2:
+        segment = device.l2.segment_bytes
+        lines.append(f"- L2 is smaller than the tensors; it drops segments of {segment.value} B ({segment.status})")
+    uncertain = f"{len(device.uncertain_numbers())} numbers of the device file are inferred or assumed"
+    used = "those listed below" if result.uncertain_leanings else "none of them"
+    return [
+        *lines,
+        f"- {uncertain}; the schedule used {used}",
         "- kernel launch and instruction cache are not part of the makespan",
     ]

@@ -5,15 +5,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from numpy.typing import NDArray
 
-from ascendsim import analysis
+from ascendsim import analysis, leaning
 from ascendsim.computed import Sample
-from ascendsim.device import Device
+from ascendsim.device import Device, Status
 from ascendsim.engine.base import Timeline, Wait
+from ascendsim.error_bar import ErrorBar, error_bar
 from ascendsim.errors import Finding, Severity, Suppressed
+from ascendsim.fidelity.errors import read_errors
+from ascendsim.leaning import Charge, Leaning
 from ascendsim.program import SINGLE_KIND, Program
 from ascendsim.terms import CoreKind, Pipe
 
@@ -153,18 +156,66 @@ class RunResult:
         """Cycles of each marked step, over all cores."""
         return analysis.step_cycles(self.program, self.timeline)
 
-    @property
-    def bottleneck(self) -> str:
-        """The pipe with the most busy cycles for each core of its kind; "none" for an empty program."""
-        busy = {
+    @cached_property
+    def _lane_busy(self) -> dict[tuple[CoreKind, Pipe], float]:
+        """Busy cycles of each pipe but S, the mean of the cores of its kind."""
+        return {
             (kind, pipe): sum(use.busy_cycles for use in uses) / self.program.cores_of_kind(kind)
             for (kind, pipe), uses in self.lane_use.items()
             if pipe is not Pipe.S
         }
+
+    @property
+    def bottleneck(self) -> str:
+        """The pipe with the most busy cycles for each core of its kind; "none" for an empty program."""
+        busy = self._lane_busy
         if not busy:
             return "none"
         kind, pipe = max(busy, key=lambda lane: busy[lane])
         return self.lane_name(pipe, kind)
+
+    @cached_property
+    def _charges(self) -> tuple[Charge, ...]:
+        """The cycles of each pipe by the numbers that they rest on."""
+        return leaning.charges_of(self.program, self.timeline, self.device)
+
+    @cached_property
+    def leanings(self) -> tuple[Leaning, ...]:
+        """The numbers of the device file that the schedule used, those with most busy cycles first."""
+        return leaning.leanings(self._charges)
+
+    @property
+    def uncertain_leanings(self) -> tuple[Leaning, ...]:
+        """Those that are inferred or assumed."""
+        return tuple(used for used in self.leanings if used.figure.status in leaning.UNCERTAIN)
+
+    @property
+    def busy_cycles(self) -> int:
+        """Busy cycles of all pipes of all cores, one of a flag or barrier among them."""
+        return sum(used.busy_cycles for used in self.leanings)
+
+    @property
+    def status_shares(self) -> dict[Status, float]:
+        """Of all busy cycles, the part that rests on numbers of each status; those without are left out."""
+        total = max(1, self.busy_cycles)
+        cycles = {
+            status: sum(used.busy_cycles for used in self.leanings if used.figure.status == status)
+            for status in get_args(Status)
+        }
+        return {status: part / total for status, part in cycles.items() if part}
+
+    @cached_property
+    def error_bar(self) -> ErrorBar | None:
+        """What the errors measured on the instruction mix imply for the makespan.
+
+        None where nothing was measured of the mix, and on a device whose cycles do not rest on figures of its own.
+        """
+        busy = self._lane_busy
+        if not busy or not self.device.calibrated.value:
+            return None
+        lane = max(busy, key=lambda lane: busy[lane])
+        share = busy[lane] / max(1, self.makespan_cycles)
+        return error_bar(self.makespan_cycles, self._charges, lane, share, self.device.npu_arch, read_errors())
 
     def instruction_log(self) -> list[dict[str, str]]:
         """Return the instruction log of core 0; data columns are filled if the run kept them (single API calls do)."""
@@ -189,6 +240,7 @@ class RunResult:
             **self._cube_summary(),
             "makespan_cycles": self.makespan_cycles,
             "makespan_us": round(self.makespan_us, 6),
+            "error_bar": self._error_bar_summary(),
             "clock_mhz": self.device.clock_mhz,
             "bottleneck": self.bottleneck,
             "engine": self.engine,
@@ -208,10 +260,22 @@ class RunResult:
                  "count": c.count, "cycles": c.cycles}
                 for c in self.top_causes
             ],
+            "status_shares": {status: round(part, 6) for status, part in self.status_shares.items()},
+            "leans_on": [
+                {"number": used.figure.path, "status": used.figure.status, "busy_cycles": used.busy_cycles,
+                 "waited_cycles": used.waited_cycles, "source": used.figure.source}
+                for used in self.uncertain_leanings
+            ],
             "findings": {s.name.lower(): sum(f.severity is s for f in self.findings) for s in Severity},
             "expectations_met": all(e.met is not False for e in self.expectations),
             "despite_findings": self.despite_findings,
         }  # fmt: skip
+
+    @property
+    def outgrows_l2(self) -> bool:
+        """Whether L2 is modelled and has no room for all GM tensors, so that it matters how it drops lines."""
+        is_modelled = self.scenario.get("machine", {}).get("l2", "model") == "model"
+        return is_modelled and sum(t.tensor_bytes for t in self.program.gm) > self.device.memory.l2_bytes.value
 
     @property
     def has_cube(self) -> bool:
@@ -222,6 +286,20 @@ class RunResult:
     def memory_title(self) -> str:
         """What the picture of the memory map is called."""
         return "on-chip memory over time" if self.has_cube else "UB over time"
+
+    def _error_bar_summary(self) -> dict[str, Any] | None:
+        """What the summary has of the error bar."""
+        bar = self.error_bar
+        if bar is None:
+            return None
+        return {
+            "low_cycles": bar.low_cycles,
+            "high_cycles": bar.high_cycles,
+            "median_error": round(bar.median_error, 6),
+            "p90_error": round(bar.p90_error, 6),
+            "unmeasured_share": round(bar.unmeasured_share, 6),
+            "family_shares": {errors.family.name: round(part, 6) for errors, part in bar.family_shares},
+        }
 
     def _cube_summary(self) -> dict[str, Any]:
         """What the summary has of kernels with Cube cores: their type, and every memory."""

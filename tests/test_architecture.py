@@ -75,10 +75,14 @@ LAYERS = {
         "tpipe",
     },
     "show_rules": {"catalogue", "errors"},
+    "leaning": {"cost", "device", "engine", "isa", "program", "terms"},
+    "error_bar": {"fidelity", "leaning", "terms"},
     "window": {"engine", "errors", "program"},
-    "result": {"analysis", "computed", "device", "engine", "errors", "program", "terms"},
+    "result": {
+        *("analysis", "computed", "device", "engine", "error_bar", "errors", "fidelity", "leaning", "program", "terms"),
+    },
     "words": {"analysis", "engine", "record", "result", "terms"},
-    "report": {"analysis", "errors", "result", "terms", "words"},
+    "report": {"analysis", "error_bar", "errors", "result", "terms", "words"},
     "trace": {"__init__", "analysis", "device", "engine", "isa", "program", "result", "terms"},
     "plot": {
         *("analysis", "device", "engine", "isa", "painter", "plan", "program", "result", "stored", "terms", "tmpsize"),
