@@ -8,7 +8,7 @@ apart; a write into a bank that is read in the same repeat costs more (measured)
 block. Only operands with strides count; a block read again and again by one operand (block stride 0) counts once.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -27,12 +27,20 @@ Blocks = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The datablocks of one operand: number of the first, strides, and which of a repeat's are active."""
+    """The datablocks of one operand.
+
+    Attributes:
+        first: number of the first datablock.
+        blk_stride, rep_stride: in datablocks.
+        active: which of a repeat's datablocks have an active lane.
+        whole: datablocks of a repeat with all lanes.
+    """
 
     first: int
     blk_stride: int
     rep_stride: int
     active: tuple[int, ...]
+    whole: int = DATABLOCKS_PER_REPEAT
 
     def blocks(self, repeats: int) -> Blocks:
         """Datablock numbers, [repeats, blocks]; a block that is read again and again once."""
@@ -40,14 +48,23 @@ class Side:
         active = active[:1] if self.blk_stride == 0 else active
         return self.first + np.arange(repeats)[:, None] * self.rep_stride + active
 
+    @property
+    def pass_stride(self) -> int:
+        """Datablocks from one pass of eight to the next, in a repeat of several."""
+        return DATABLOCKS_PER_REPEAT * self.blk_stride
+
     def moved(self, blocks: int) -> "Side":
         """The same some datablocks further."""
-        return Side(self.first + blocks, self.blk_stride, self.rep_stride, self.active)
+        return replace(self, first=self.first + blocks)
+
+    def part(self, number: int, parts: int) -> "Side":
+        """What a part of a repeat touches, if the repeat is taken as so many parts."""
+        return replace(self, active=tuple([n for n in self.active if n * parts // self.whole == number]))
 
     def modulo(self, groups: int) -> "Side":
         """One that meets the same bank groups; only a block stride of 0 stays 0, since it reads one block once."""
         blk = self.blk_stride and (self.blk_stride % groups or groups)
-        return Side(self.first % groups, blk, self.rep_stride % groups, self.active)
+        return Side(self.first % groups, blk, self.rep_stride % groups, self.active, self.whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +72,10 @@ class Busy:
     """Accesses of the busiest bank group.
 
     Attributes:
-        extra: accesses after the first, over all repeats.
-        hit: repeats with any.
+        hit: repeats in which there are several.
         most: accesses in the worst repeat.
     """
 
-    extra: int
     hit: int
     most: int
 
@@ -113,6 +128,7 @@ def sides_of(row: Row, tensors: tuple[TensorRef, ...], lanes: int) -> dict[str, 
             row.param(f"{role}_blk_stride"),
             row.param(f"{role}_rep_stride"),
             _active(hi, lo, lanes, DATABLOCK_BYTES // operand.dtype.bytes, counts),
+            max(1, lanes * operand.dtype.bytes // DATABLOCK_BYTES),
         )
         for role, operand in row.operands
         if f"{role}_blk_stride" in row.op.params
@@ -146,40 +162,51 @@ def roles_met(row: Row, sides: dict[str, Side], cost: VectorCost) -> list[str]:
 
 def busiest(sides: tuple[Side, ...], repeats: int, groups: int) -> Busy:
     """How often the busiest bank group of each repeat is accessed by these operands."""
-    return _busy(tuple([s.modulo(groups) for s in sides]), (), repeats, groups)
+    return _busiest(tuple([s.modulo(groups) for s in sides]), repeats, groups)
 
 
-def passes_of(reads: tuple[Side, ...], writes: tuple[Side, ...], times: tuple[int, int], groups: int) -> int:
-    """Passes of all repeats, each counted as often as its busiest bank group is read, or written if that is more.
+@lru_cache(maxsize=8192)
+def _busiest(sides: tuple[Side, ...], repeats: int, groups: int) -> Busy:
+    times = _times(repeats, groups)
+    most = _accesses(sides, times.size, groups)
+    return Busy(int(times[most > 1].sum()), int(most.max(initial=0)))
 
-    Args:
-        reads: operands whose reads count together.
-        writes: what is written.
-        times: repeats, and passes of each, of which pass n lies n times eight datablocks further.
-        groups: bank groups.
+
+def cycles_of(
+    reads: tuple[Side, ...], writes: tuple[Side, ...], repeats: int, groups: int, per_repeat: float
+) -> float:
+    """Cycles of all repeats of an instruction that reads and writes these operands.
+
+    An instruction of several cycles a repeat takes an equal part of the repeat's lanes in each, if the datablocks can
+    be dealt so, and each part takes as long as its busiest bank group is read, or written if that is more. Otherwise it
+    takes the whole repeat at once and then computes, which hides accesses. One of less than a cycle a repeat slows down
+    in proportion.
     """
-    repeats, each = times
-    phases = min(each, ceil_div(groups, DATABLOCKS_PER_REPEAT))
-    total = 0
-    for phase in range(phases):
-        sides = (tuple([_phase(s, phase).modulo(groups) for s in part]) for part in (reads, writes))
-        total += len(range(phase, each, phases)) * (repeats + _busy(*sides, repeats, groups).extra)
-    return total
-
-
-def _phase(side: Side, number: int) -> Side:
-    return side.moved(number * DATABLOCKS_PER_REPEAT * side.blk_stride)
+    sides = (tuple([s.modulo(groups) for s in part]) for part in (reads, writes))
+    return _cycles(*sides, repeats, groups, per_repeat)
 
 
 @lru_cache(maxsize=16384)
-def _busy(reads: tuple[Side, ...], writes: tuple[Side, ...], repeats: int, groups: int) -> Busy:
-    """Groups repeat after `groups` datablocks, so accesses do after at most as many repeats."""
-    period = min(repeats, groups)
-    if period == 0:
-        return Busy(0, 0, 0)
-    most = np.maximum(_accesses(reads, period, groups), _accesses(writes, period, groups))
-    times = np.bincount(np.arange(repeats) % groups, minlength=period)
-    return Busy(int(((most - 1) * times).sum()), int(times[most > 1].sum()), int(most.max()))
+def _cycles(
+    reads: tuple[Side, ...], writes: tuple[Side, ...], repeats: int, groups: int, per_repeat: float
+) -> float:
+    times = _times(repeats, groups)
+    parts = int(per_repeat) if per_repeat in _PARTS else 1
+    taken = np.zeros(times.size, np.int64)
+    for number in range(parts):
+        sides = (tuple([s.part(number, parts) for s in part]) for part in (reads, writes))
+        taken += np.maximum(*(_accesses(part, times.size, groups) for part in sides))
+    each = np.maximum(taken, per_repeat) if per_repeat >= 1 else taken * per_repeat
+    return float((each * times).sum())
+
+
+_PARTS = (2, 4, 8)
+"""Cycles of a repeat into which its eight datablocks can be dealt."""
+
+
+def _times(repeats: int, groups: int) -> NDArray[np.int64]:
+    """How often each repeat of a period occurs: bank groups repeat, so accesses do after at most as many repeats."""
+    return np.bincount(np.arange(repeats) % groups)
 
 
 def _accesses(sides: tuple[Side, ...], period: int, groups: int) -> NDArray[np.int64]:

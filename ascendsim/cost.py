@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ascendsim.banks import (
-    passes_of,
+    cycles_of,
     read_write_cycles,
     repeats_and_passes,
     roles_met,
@@ -92,12 +92,16 @@ def _bank_cycles(row: Row, tensors: tuple[TensorRef, ...], device: Device, cost:
     repeats, each = repeats_and_passes(row, lanes)
     if cost.conflict == "none" or repeats == 0:
         return math.ceil(cost.per_repeat * repeats * each)
-    sides = sides_of(row, tensors, lanes)
-    reads = tuple([sides[role] for role in roles_met(row, sides, cost)])
-    writes = tuple([side for role, side in sides.items() if role == "dst"])
-    passes = passes_of(reads, writes, (repeats, each), device.ub.bank_groups.value)
-    met = sum(written_while_read(row, sides, repeats, device, cost).values()) if each == 1 else 0
-    return math.ceil(cost.per_repeat * passes + met * read_write_cycles(device))
+    sides, groups = sides_of(row, tensors, lanes), device.ub.bank_groups.value
+    reads, writes = roles_met(row, sides, cost), [role for role in sides if role == "dst"]
+    phases = min(each, ceil_div(groups, DATABLOCKS_PER_REPEAT))  # passes behind these meet the same groups again
+    cycles = 0.0
+    for phase in range(phases):
+        met = [tuple([sides[r].moved(phase * sides[r].pass_stride) for r in roles]) for roles in (reads, writes)]
+        cycles += len(range(phase, each, phases)) * cycles_of(*met, repeats, groups, cost.per_repeat)
+    if each == 1:
+        cycles += read_write_cycles(device) * sum(written_while_read(row, sides, repeats, device, cost).values())
+    return math.ceil(cycles)
 
 
 def _once(row: Row, cost: VectorCost) -> int:
