@@ -55,7 +55,7 @@ class Side:
 
     def moved(self, blocks: int) -> "Side":
         """The same some datablocks further."""
-        return replace(self, first=self.first + blocks)
+        return replace(self, first=self.first + blocks) if blocks else self
 
     def part(self, number: int, parts: int) -> "Side":
         """What a part of a repeat touches, if the repeat is taken as so many parts."""
@@ -136,7 +136,7 @@ def sides_of(row: Row, tensors: tuple[TensorRef, ...], lanes: int) -> dict[str, 
 
 
 @lru_cache(maxsize=4096)
-def _active(hi: int, lo: int, lanes: int, per_block: int, counts: bool) -> tuple[int, ...]:  # noqa: FBT001 - cached
+def _active(hi: int, lo: int, lanes: int, per_block: int, counts: bool) -> tuple[int, ...]:
     """Datablocks of a repeat with an active lane; the last repeat in counter mode counts as whole.
 
     Fewer than eight where another operand's elements are wider.
@@ -172,9 +172,8 @@ def _busiest(sides: tuple[Side, ...], repeats: int, groups: int) -> Busy:
     return Busy(int(times[most > 1].sum()), int(most.max(initial=0)))
 
 
-def cycles_of(
-    reads: tuple[Side, ...], writes: tuple[Side, ...], repeats: int, groups: int, per_repeat: float
-) -> float:
+@lru_cache(maxsize=16384)
+def cycles_of(reads: tuple[Side, ...], writes: tuple[Side, ...], repeats: int, groups: int, per_repeat: float) -> float:
     """Cycles of all repeats of an instruction that reads and writes these operands.
 
     An instruction of several cycles a repeat takes an equal part of the repeat's lanes in each, if the datablocks can
@@ -187,9 +186,7 @@ def cycles_of(
 
 
 @lru_cache(maxsize=16384)
-def _cycles(
-    reads: tuple[Side, ...], writes: tuple[Side, ...], repeats: int, groups: int, per_repeat: float
-) -> float:
+def _cycles(reads: tuple[Side, ...], writes: tuple[Side, ...], repeats: int, groups: int, per_repeat: float) -> float:
     times = _times(repeats, groups)
     parts = int(per_repeat) if per_repeat in _PARTS else 1
     taken = np.zeros(times.size, np.int64)
@@ -215,7 +212,8 @@ def _accesses(sides: tuple[Side, ...], period: int, groups: int) -> NDArray[np.i
     for side in sides:
         blocks = side.blocks(period) % groups
         np.add.at(hits, (np.repeat(np.arange(period), blocks.shape[1]), blocks.reshape(-1)), 1)
-    return np.maximum(hits.max(axis=1), 1)
+    most: NDArray[np.int64] = np.maximum(hits.max(axis=1), 1)
+    return most
 
 
 # ---- banks --------------------------------------------------------------------------------------------------------
@@ -273,4 +271,3 @@ def _meet(ours: Blocks, theirs: Blocks) -> NDArray[np.bool_]:
     bits = (np.bitwise_or.reduce(np.int64(1) << banks, axis=1) for banks in (ours, theirs))
     met: NDArray[np.bool_] = np.bitwise_and(*bits) != 0
     return met
-

@@ -5,8 +5,8 @@ said; its rates of two and three sources fit only operands that start alike modu
 dst among them (which costs nothing, as dst then meets the sources block for block). All repeat strides are the default
 of eight datablocks, of narrow operands, too: only so do half sources meet a float dst in every repeat, as listed.
 
-asc-devkit's bank example repeats one Add on one destination. Its 22 cycles beside the repeats, at every instruction, say
-that each waited for the one before; so each is rebuilt alone, at the addresses that the row states.
+asc-devkit's bank example repeats one Add on one destination. Its 22 cycles beside the repeats, at every instruction,
+say that each waited for the one before; so each is rebuilt alone, at the addresses that the row states.
 
 Sources: tables of Ascend+mskpp; asc-devkit, bank_conflict_ub example and guide to low-latency reductions.
 """
@@ -140,9 +140,7 @@ def _dequantise(asc: AiCore, o: _Operands) -> None:
 def _select(asc: AiCore, o: _Operands) -> None:
     """The instruction alone: the compare mask is set once, before the stream."""
     strides = (1, 1, 1, _BLOCKS, _BLOCKS, _BLOCKS)
-    asc.emit(
-        SELECT, dst=o.dst, src0=o.src0, src1=o.src1, params=(o.repeat, *strides, int(SelMode.VSEL_CMPMASK_SPR))
-    )
+    asc.emit(SELECT, dst=o.dst, src0=o.src0, src1=o.src1, params=(o.repeat, *strides, int(SelMode.VSEL_CMPMASK_SPR)))
 
 
 def _compact(asc: AiCore, o: _Operands) -> None:
@@ -209,9 +207,13 @@ SubRelu, multiply-add with Relu, comparison into the register, merge sort, conve
 
 def _alone(row: Measured, device: Device) -> float:
     if row.op == "Add" and row.repeat is not None:
-        return isolated_cycles(partial(_add_at, _Placed.of(row.conditions), dtype_of(row.dtype), row.repeat), device, Pipe.V)
+        return isolated_cycles(
+            partial(_add_at, _Placed.of(row.conditions), dtype_of(row.dtype), row.repeat), device, Pipe.V
+        )
     if row.op == "reduce_sequence":
-        return isolated_cycles(partial(_reduce_in_turn, _sequence(row.conditions), _floats(row.conditions)), device, Pipe.V)
+        return isolated_cycles(
+            partial(_reduce_in_turn, _sequence(row.conditions), _floats(row.conditions)), device, Pipe.V
+        )
     raise Uncovered(f"{row.op} is not rebuilt")
 
 
