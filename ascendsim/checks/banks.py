@@ -1,7 +1,7 @@
 """Advice on UB banks: what `conflicts` finds, in words for each place, and what arch 3510 is known to dislike.
 
-One operand read twice from the same place is left out, since nobody can move it; so is what meets inside one buffer of a
-library call, whose layout its caller cannot change.
+One operand read twice from the same place is left out, since nobody can move it; so is what meets inside one buffer of
+a library call, whose layout its caller cannot change.
 """
 
 from collections import defaultdict
