@@ -66,7 +66,19 @@ def _in_ub(row: Measured, device: Device) -> float:
     if row.op not in _BODIES:
         raise Uncovered(f"{row.op} is not rebuilt")
     tile, body = _tile(row), _BODIES[row.op]
+    why = _why_not(row.op, tile)
+    if why:
+        raise Uncovered(why)
     return isolated_cycles(lambda asc: body(asc, tile), device, Pipe.V)
+
+
+def _why_not(op: str, tile: "Tile") -> str:
+    """Why a tile cannot be rebuilt, or ""."""
+    if op == "TCVT" and not tile.is_contiguous:
+        return "conversion of a part of a tile"
+    if op == "TTRANS" and (tile.rows % 16 or tile.cols % 16 or tile.dtype.bytes not in (2, 4)):
+        return "transposition of a ragged tile"
+    return ""
 
 
 # ---- tiles --------------------------------------------------------------------------------------------------------
@@ -238,8 +250,6 @@ def _divide_by_scalar(asc: AiCore, tile: Tile) -> None:
 def _convert(asc: AiCore, tile: Tile) -> None:
     asc.deq_scale = 0
     mode = RoundMode.CAST_RINT if tile.result.bytes < tile.dtype.bytes else RoundMode.CAST_NONE
-    if not tile.is_contiguous:
-        raise Uncovered("conversion of a part of a tile")
     asc.cast(tile.at(1, tile.result), tile.at(0), mode, tile.valid_rows * tile.valid_cols)
 
 
@@ -327,8 +337,6 @@ def _transpose(asc: AiCore, tile: Tile) -> None:
     src, temp, dst = (tile.at(place) for place in range(3))
     width, rows = tile.dtype.per_datablock, tile.rows
     entries = 16 // width  # entries of a destination row of sixteen elements
-    if entries not in (1, 2) or tile.rows % 16 or tile.cols % width or tile.cols // width < 2:
-        raise Uncovered("transposition of a ragged tile")
     for band in range(0, tile.rows, 16):
         sources = [src[(band + i) * tile.cols] for i in range(16)]
         targets = [temp[i // entries * rows + band + i % entries * width] for i in range(16)]

@@ -27,7 +27,7 @@ from ascendsim.isa.gather_mask import GatherMaskParams
 from ascendsim.isa.move import CopyRepeatParams
 from ascendsim.isa.select import SELECT
 from ascendsim.memory import LocalTensor
-from ascendsim.record import AiCore
+from ascendsim.record import AiCore, tile
 from ascendsim.terms import DATABLOCK_BYTES, CmpMode, MaskMode, Pipe, RoundMode, SelMode, ceil_div
 
 FAMILIES = ("mskpp_vector", "ascendc_api")
@@ -104,7 +104,12 @@ def _streamed(row: Measured, device: Device) -> float:
         raise Uncovered("repeats not stated")
     operands = _Operands(dtype_of(row.dtype), dtype_of(row.dst_dtype), row.repeat)
     issue = _STREAMED[row.op]
-    return streamed_cycles(lambda asc: issue(asc, operands), device, Pipe.V)
+
+    @tile
+    def once(asc: AiCore) -> None:
+        issue(asc, operands)
+
+    return streamed_cycles(once, device, Pipe.V)
 
 
 def _two_sources(name: str) -> _Issue:
