@@ -60,10 +60,11 @@ LAYERS = {
             "terms",
         ),
     },
+    "library": set(),
     "banks": {"device", "isa", "terms"},
     "cost": {"banks", "device", "engine", "errors", "isa", "program", "terms"},
     "analysis": {"cross", "engine", "isa", "memory", "program", "terms"},
-    "conflicts": {"banks", "cost", "device", "isa", "program", "terms"},
+    "conflicts": {"banks", "cost", "device", "isa", "library", "program", "terms"},
     "checks": {
         *(
             "analysis",
@@ -80,7 +81,7 @@ LAYERS = {
             "layout",
             "looker",
         ),
-        *("memory", "program", "terms"),
+        *("library", "memory", "program", "terms"),
     },
     "fidelity": {
         *("cost", "device", "dtypes", "engine", "errors", "fidelity", "isa", "machine", "memory", "op_host"),
