@@ -6,7 +6,7 @@ the errors of all other pipes' cycles together. So
 
     error = busy share * mean over the bottleneck's cycles + (1 - busy share) * mean over the other pipes' cycles
 
-once with the median and once with the 90th percentile of each family (`ascendsim.fidelity.errors`). An error is
+once with the median and once with the 90th percentile of each family (`ascendsim.known_errors`). An error is
 relative to what the hardware takes, so a makespan with the error e stands for makespan / (1 + e) to makespan / (1 - e).
 
 A number that several families stand for has the largest error of them; one that is assumed has none, whatever family
@@ -21,7 +21,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ascendsim.fidelity.errors import FamilyErrors
+from ascendsim.known_errors import FamilyErrors
 from ascendsim.leaning import Charge, Figure
 from ascendsim.terms import CoreKind, Pipe
 

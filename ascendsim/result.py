@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from ascendsim import analysis, leaning
 from ascendsim.computed import Sample
+from ascendsim.conflicts import BankLoss, bank_losses
 from ascendsim.device import Device, Status
 from ascendsim.engine.base import Timeline, Wait
 from ascendsim.error_bar import ErrorBar, error_bar
 from ascendsim.errors import Finding, Severity, Suppressed
-from ascendsim.fidelity.errors import read_errors
+from ascendsim.known_errors import read_errors
 from ascendsim.leaning import Charge, Leaning
 from ascendsim.program import SINGLE_KIND, Program
 from ascendsim.terms import CoreKind, Pipe
@@ -150,6 +151,11 @@ class RunResult:
         costs something, another pipe waits for dispatch. Waits for other cores are no such waits.
         """
         return tuple(c for c in self.causes if c.pipe is not Pipe.S or c.wait is Wait.CROSS_CORE)[:5]
+
+    @cached_property
+    def bank_losses(self) -> tuple[BankLoss, ...]:
+        """What kernel lines lose to UB bank conflicts, over all cores, most cycles first."""
+        return bank_losses(self.program, self.device)
 
     @cached_property
     def step_cycles(self) -> dict[str, int]:

@@ -17,7 +17,7 @@ import ascendsim as asc
 from ascendsim import report
 from ascendsim.error_bar import ErrorBar, error_bar
 from ascendsim.errors import InputError
-from ascendsim.fidelity.errors import Family, FamilyErrors, read_errors, summarise, write_errors
+from ascendsim.known_errors import Family, FamilyErrors, read_errors, summarise, write_errors
 from ascendsim.leaning import Charge, Figure
 from ascendsim.terms import CoreKind, Pipe
 

@@ -17,7 +17,7 @@ import tomli_w
 
 from ascendsim.errors import InputError
 
-ERRORS = Path(__file__).parent / "data" / "errors.toml"
+ERRORS = Path(__file__).parent / "known_errors.toml"
 _HEADER = """\
 # Errors of predicted cycles, relative to what was measured and published. Made by `ascendsim fidelity`.
 # covers: numbers of the device file that the measurements stand for   count: measurements
