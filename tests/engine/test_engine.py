@@ -43,7 +43,7 @@ from small_programs import (
 
 from ascendsim import analysis, machine
 from ascendsim.engine import reference
-from ascendsim.engine.base import TIMELINE_COLUMNS, UNITS_PER_BYTE, Keep, Kind, L2Info, TemplateSchedule, Wait
+from ascendsim.engine.base import TIMELINE_COLUMNS, UNITS_PER_BYTE, Keep, Kind, L2Info, Wait
 from ascendsim.errors import Deadlock
 from ascendsim.terms import HardEvent, Pipe
 
@@ -752,7 +752,7 @@ def test_a_slower_row_makes_no_row_earlier(p, data):
     for name in names:
         columns[name][row] += data.draw(st.shared(st.integers(1, 50), key="more"))
     templates = list(p.templates)
-    templates[p.call_template[call]] = TemplateSchedule(columns)
+    templates[p.call_template[call]] = replace(templates[p.call_template[call]], columns=columns)
     after = reference.schedule(replace(p, templates=tuple(templates)))
     for name in ("dispatched", "start", "occupied", "end"):
         assert (after[name] >= before[name]).all()
