@@ -30,13 +30,13 @@ time, `cross_cycles` later; they are released by the last of these sets. Each wa
 no group only sets; one that waits in none waits for ever. A core sets a flag on one pipe and waits for it on one.
 
 **Unit flags.** A unit is a small piece of a core's L0C, with one bit that is down at first. An instruction or transfer
-with a `unit_flag` names a set of units: KEEP and RAISE wait until the bits of all are down, and RAISE puts them up; LOWER
-waits until all are up and puts them down. Instructions on M keep and raise, rows on FIX lower. Both sides work unit
-after unit, so that one follows the other: what a row hands over comes one after another, the first `unit_step` cycles
-after its start-up and the last when it is complete. A row that waits for them starts once every row that it waits for
-has handed over its first, and at the earliest `unit_lead` before the last of them comes: with `unit_lead` what it needs
-itself, less a step, it is not through with its last unit before it has got it. It has left the queue from when it is
-ready, and holds its pipe; a pipe that was held so is cold.
+with a `unit_flag` names a set of units: KEEP and RAISE wait until the bits of all are down, and RAISE puts them up;
+LOWER waits until all are up and puts them down. Instructions on M keep and raise, rows on FIX lower. Both sides work
+unit after unit, so that one follows the other: what a row hands over comes one after another, the first `unit_step`
+cycles after its start-up and the last when it is complete. A row that waits for them starts once every row that it
+waits for has handed over its first, and at the earliest `unit_lead` before the last of them comes: with `unit_lead`
+what it needs itself, less a step, it is not through with its last unit before it has got it. It leaves the queue when
+it is ready, and holds its pipe from then on; where it starts later, its pipe is cold.
 
 **Barriers.** BARRIER holds its pipe until all earlier rows of the pipe are complete, and ends `occupancy` later. On
 S it holds the scalar unit until all pipes of the core are empty and complete.
@@ -167,8 +167,8 @@ SCHEDULE_COLUMNS = (
 )  # fmt: skip
 """Integer columns of a template's schedule. Those from startup_hit on matter to transfers only; `link` and `cap_units`
 hold for a transfer that misses L2 and for stores. GM columns describe the box (offset from its slot's base, rows, bytes
-of a row, pitch) that the transfer touches. `cross` is 0 for a core's own flags, else one more than the mode. The last three matter to rows with a
-`unit_flag` only; `unit_set` is a number of the template's."""
+of a row, pitch) that the transfer touches. `cross` is 0 for a core's own flags, else one more than the mode. The last
+three matter to rows with a `unit_flag` only; `unit_set` is a number of the template's."""
 
 
 @dataclass(frozen=True, slots=True)

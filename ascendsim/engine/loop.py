@@ -25,13 +25,12 @@ from ascendsim.engine.state import (
     UnitUse,
 )
 from ascendsim.engine.table import FOREVER, PIPES, Emit
-from ascendsim.jit import compiled_in_place, inlined
+from ascendsim.jit import called, compiled_in_place, inlined
 from ascendsim.terms import Pipe
 
 _S, _M, _FIX = int(Pipe.S), int(Pipe.M), int(Pipe.FIX)
 _NOTHING, _PIPE_ORDER, _DISPATCH, _BARRIER, _BANDWIDTH, _UNIT_FLAG = (
-    int(w)
-    for w in (Wait.NOTHING, Wait.PIPE_ORDER, Wait.DISPATCH, Wait.BARRIER, Wait.BANDWIDTH, Wait.UNIT_FLAG)
+    int(w) for w in (Wait.NOTHING, Wait.PIPE_ORDER, Wait.DISPATCH, Wait.BARRIER, Wait.BANDWIDTH, Wait.UNIT_FLAG)
 )
 _HASH = 0x9E3779B97F4A7C1
 UNIT_BITS = 12
@@ -130,9 +129,9 @@ def _run_pipe(p: Program, s: State, core: int, pipe: int) -> int:
     """Work one row of a pipe; return the bits of pipes that it may have released, or -1 if it cannot go on."""
     at = core * PIPES + pipe
     if s.unit[at, Unit.HELD] != Held.NOT:
-        if s.unit[at, Unit.HELD] == Held.UNIT_FLAG:
-            return _try_units(p, s, core, at)
-        return _try_wait(p, s, core, at) if s.unit[at, Unit.HELD] == Held.FLAG else -1
+        if s.unit[at, Unit.HELD] == Held.FLAG:
+            return _try_wait(p, s, core, at)
+        return _try_units(p, s, core, at) if s.unit[at, Unit.HELD] == Held.UNIT_FLAG else -1
     if s.unit[at, Unit.TAKEN] == s.unit[at, Unit.PUSHED]:
         return -1
     place = _behind(p, pipe, s.unit[at, Unit.PLACE])
@@ -435,7 +434,7 @@ def _raise_cross(p: Program, s: State, core: int, pipe: int, hot: int, time: int
 # ---- unit flags -------------------------------------------------------------------------------------------------
 
 
-@inlined
+@called
 def _try_units(p: Program, s: State, core: int, at: int) -> int:
     """Let a row with a unit flag start if its bits are as it needs them; return as `_run_pipe`."""
     place = s.unit[at, Unit.PLACE]
@@ -465,7 +464,7 @@ def _try_units(p: Program, s: State, core: int, at: int) -> int:
     return _hand_over(p, s, core, at, hot, start + begin, busy + p.table[hot, Field.DRAIN])
 
 
-@inlined
+@called
 def _hand_over(p: Program, s: State, core: int, at: int, hot: int, begin: int, end: int) -> int:
     """A row that works on its units from `begin` to `end` sets their bits; return the bit of the pipe that may wait."""
     use = p.table[hot, Field.UNIT] - 1

@@ -12,7 +12,7 @@ from ascendsim.isa import rules
 from ascendsim.isa.cube_rules import ALIGN_L0C, aligned_to_memory, fields_in, off_boundary
 from ascendsim.isa.forms import Call, Form, declare
 from ascendsim.isa.instruction import Array, Context, Instruction, Row, Step, TensorRef, finds
-from ascendsim.layout import c0_elements, elements, offsets
+from ascendsim.layout import Offsets, c0_elements, elements, offsets
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import CUBE_SIDE, Layout, Pipe
 
@@ -337,6 +337,15 @@ class MmadInstructions:
         ),
         MmadCall,
     )
+
+
+def result_offsets(row: Row) -> Offsets:
+    """Return the bytes at which the elements of the result begin in L0C, counted from dst."""
+    assert row.dst is not None
+    if _is_empty(row):
+        return np.zeros(0, np.int64)
+    width = row.dst.dtype.bytes
+    return offsets(Layout.NZ_L0C, row.param("m"), row.param("n"), width).reshape(-1) * width
 
 
 def fractals(row: Row) -> int:

@@ -11,7 +11,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ascendsim.engine.base import TIMELINE_COLUMNS, UNITS_PER_BYTE, Kind, L2Info, ScheduleInput, Timeline, UnitFlag, Wait
+from ascendsim.engine.base import (
+    TIMELINE_COLUMNS,
+    UNITS_PER_BYTE,
+    Kind,
+    L2Info,
+    ScheduleInput,
+    Timeline,
+    UnitFlag,
+    Wait,
+)
 from ascendsim.engine.totals import whole_timeline
 from ascendsim.errors import Deadlock
 from ascendsim.terms import Pipe
@@ -224,7 +233,9 @@ class Scheduler:
             alone = min(row.cap_units, self.program.links[row.link].capacity_units)
             row.stretch_cycles = self.now - row.data_start - ceil_div(row.given["bytes"] * UNITS_PER_BYTE, alone)
         # Choice: sharing is the cause if it cost more than the wait before, or if that was for the row before only.
-        if row.waited_for != Wait.UNIT_FLAG and row.stretch_cycles > (0 if row.waited_for == Wait.PIPE_ORDER else row.wait_cycles):
+        if row.waited_for != Wait.UNIT_FLAG and row.stretch_cycles > (
+            0 if row.waited_for == Wait.PIPE_ORDER else row.wait_cycles
+        ):
             row.waited_for, row.wait_cycles, row.released_by = Wait.BANDWIDTH, row.stretch_cycles, row.last_to_leave
 
     def occupancy_is_over(self, row: Row) -> bool:

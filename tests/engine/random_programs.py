@@ -401,7 +401,7 @@ STEPS = {
     "fetch": fetch,
     "multiply and fetch": multiply_and_fetch,
 }
-LIKELY = [*STEPS, "set", "sync", "multiply", "fetch"]
+LIKELY = [*STEPS, "set", "cross set", "sync", "sync", "multiply", "fetch"]
 
 
 @cache
