@@ -377,7 +377,7 @@ def waited_name(program: Program, template: Template, row: Row, wait: Wait) -> s
     """
     if wait in (Wait.BANDWIDTH, Wait.UNIT_FLAG):
         refs, place = template.tensors, Buffer.GM if wait is Wait.BANDWIDTH else Buffer.L0C
-        return next(refs[o.tensor].name for _, o in row.operands if refs[o.tensor].buffer is place)
+        return next((refs[o.tensor].name for _, o in row.operands if refs[o.tensor].buffer is place), row.op.api)
     if row.que >= 0:
         return program.ques[row.que].name
     step = program.steps[row.step]

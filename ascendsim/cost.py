@@ -86,7 +86,7 @@ class _UnitSets:
 
 
 def _unit_fields(row: Row, fields: Fields, sets: _UnitSets) -> Fields:
-    """The columns of a unit flag, if there is one: a step is what a row needs, alone on its pipe, for one of its fractals of 16 x 16.
+    """The columns of a unit flag, if there is one; a step is what a row needs for a fractal of 16 x 16, if it is alone.
 
     Mmad finishes one fractal after another and Fixpipe fetches one after another, in the same order (unit flag page);
     both are taken as even in time. Errs late by up to one row where several Fixpipes share what a Mmad makes, as each
