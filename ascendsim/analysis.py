@@ -26,7 +26,7 @@ Ints = NDArray[Any]
 Span = tuple[int, int]
 """First and last cycle."""
 WORK = (Kind.EXEC, Kind.TRANSFER)
-STALLS = (Wait.FLAG, Wait.BUFFER, Wait.CROSS_CORE, Wait.BARRIER, Wait.BANDWIDTH, Wait.DISPATCH)
+STALLS = (*(Wait.FLAG, Wait.BUFFER, Wait.CROSS_CORE, Wait.UNIT_FLAG, Wait.BARRIER, Wait.BANDWIDTH, Wait.DISPATCH),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,11 +373,11 @@ def _kinds(program: Program) -> list[set[CoreKind]]:
 def waited_name(program: Program, template: Template, row: Row, wait: Wait) -> str:
     """The queue of a flag (pair and step if it is a kernel's own), the tensor of a transfer, the step of a barrier.
 
-    A flag of other cores is called by its id and mode.
+    A flag of other cores is called by its id and mode, a unit flag by the tensor in L0C.
     """
-    if wait is Wait.BANDWIDTH:
-        refs = template.tensors
-        return next(refs[o.tensor].name for _, o in row.operands if refs[o.tensor].buffer is Buffer.GM)
+    if wait in (Wait.BANDWIDTH, Wait.UNIT_FLAG):
+        refs, place = template.tensors, Buffer.GM if wait is Wait.BANDWIDTH else Buffer.L0C
+        return next((refs[o.tensor].name for _, o in row.operands if refs[o.tensor].buffer is place), row.op.api)
     if row.que >= 0:
         return program.ques[row.que].name
     step = program.steps[row.step]

@@ -7,7 +7,7 @@ The coefficients live in the device file; none are here.
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import numpy as np
 
@@ -20,13 +20,14 @@ from ascendsim.banks import (
     written_while_read,
 )
 from ascendsim.device import Device, TransferCost, VectorCost, VectorFunctionCost
-from ascendsim.engine.base import SCHEDULE_COLUMNS, UNITS_PER_BYTE, Kind, LinkInfo, TemplateSchedule
+from ascendsim.engine.base import SCHEDULE_COLUMNS, UNITS_PER_BYTE, Kind, LinkInfo, TemplateSchedule, UnitFlag
 from ascendsim.errors import DeviceError
 from ascendsim.isa.instruction import Body, MicroKind, Reason, Row, TensorRef
 from ascendsim.isa.lanes import ends_partial, lanes_of, repeats_of
 from ascendsim.isa.move import burst_geometry
+from ascendsim.isa.unit_flag import HAND_OVER, KEEP, UNIT_BYTES, is_mmad, unit_flag_of, units_of
 from ascendsim.program import Template
-from ascendsim.terms import DATABLOCK_BYTES, DATABLOCKS_PER_REPEAT, REPEAT_BYTES, Buffer, MaskMode, ceil_div
+from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, DATABLOCKS_PER_REPEAT, REPEAT_BYTES, Buffer, MaskMode, ceil_div
 
 Fields = dict[str, int]
 
@@ -46,13 +47,74 @@ def template_schedule(template: Template, device: Device) -> TemplateSchedule:
     """
     order = {link.name: i for i, link in enumerate(links_of(device))}
     rows = [_SHAPES[row.op.cost](row, template.tensors, device, order) for row in template.rows]
+    sets = _UnitSets(template.tensors)
+    rows = [fields | _unit_fields(row, fields, sets) for row, fields in zip(template.rows, rows, strict=True)]
     columns = {
         name: np.array([fields.get(name, 0) for fields in rows], np.int64)
         for name in SCHEDULE_COLUMNS
         if name != "pipe"
     }
     columns["pipe"] = template.columns["pipe"].astype(np.int64)
-    return TemplateSchedule(columns)
+    return TemplateSchedule(columns, sets.all)
+
+
+def _unit_flag(row: Row) -> UnitFlag:
+    """What a row does with unit flags; values that do not exist do nothing."""
+    if unit_flag_of(row) == HAND_OVER:
+        return UnitFlag.RAISE if is_mmad(row) else UnitFlag.LOWER
+    return UnitFlag.KEEP if unit_flag_of(row) == KEEP and is_mmad(row) else UnitFlag.NONE
+
+
+class _UnitSets:
+    """The sets of units of a template's rows, each once; rows of one shape are looked at once."""
+
+    def __init__(self, tensors: tuple[TensorRef, ...]) -> None:
+        self._tensors = tensors
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self._known: dict[Hashable, tuple[int, ...]] = {}
+
+    @property
+    def all(self) -> tuple[tuple[int, ...], ...]:
+        """The sets in the order of their numbers."""
+        return tuple(self._numbers)
+
+    def of(self, row: Row) -> tuple[int, ...]:
+        """Return a row's units."""
+        key = (row.op.name, row.params, row.operands)
+        if key not in self._known:
+            self._known[key] = tuple(units_of(row, self._tensors).tolist())
+        return self._known[key]
+
+    def number(self, units: tuple[int, ...]) -> int:
+        """Return the number of a set."""
+        return self._numbers.setdefault(units, len(self._numbers))
+
+
+def _unit_fields(row: Row, fields: Fields, sets: _UnitSets) -> Fields:
+    """The columns of a unit flag, if there is one; a step is what a row needs for a fractal of 16 x 16, if it is alone.
+
+    Mmad finishes one fractal after another and Fixpipe fetches one after another, in the same order (unit flag page);
+    both are taken as even in time. Errs late by up to one row where several Fixpipes share what a Mmad makes, as each
+    of them follows it to its end, and by a start-up where a row had to wait.
+    """
+    flag = _unit_flag(row)
+    if flag is UnitFlag.NONE:
+        return {}
+    units = sets.of(row)
+    operand = row.dst if is_mmad(row) else row.src0
+    assert operand is not None
+    alone = fields["occupancy"]
+    if fields["kind"] == Kind.TRANSFER:
+        alone = max(alone, ceil_div(fields["bytes"] * UNITS_PER_BYTE, fields["cap_units"]))
+    count = max(1, ceil_div(len(units) * UNIT_BYTES, CUBE_SIDE * CUBE_SIDE * operand.dtype.bytes))
+    step = ceil_div(alone, count)
+    warm = min(fields.get("startup", 0), fields.get("startup_warm", 0))
+    return {
+        "unit_flag": flag,
+        "unit_set": sets.number(units),
+        "unit_step": step,
+        "unit_lead": warm + alone - step,
+    }
 
 
 def vector_cost(row: Row, device: Device) -> VectorCost:

@@ -83,3 +83,8 @@ def inlined(function: F) -> F:
     return cast(
         "F", _njit(_nrt=False, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **_FAST)(function)
     )
+
+
+def called(function: F) -> F:
+    """Make a part as `inlined`, but one that is seldom needed and would be in the way of what is needed often."""
+    return cast("F", _njit(_nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, **_FAST)(function))

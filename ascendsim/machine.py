@@ -28,7 +28,7 @@ from ascendsim.cross import groups_of
 from ascendsim.device import Device
 from ascendsim.engine import both, compiled, reference
 from ascendsim.engine.base import CrossMode, Engine, Keep, L2Info, ScheduleInput, Timeline, check_engine_name
-from ascendsim.errors import Finding, InputError, Rejected, Rule, Severity, Suppressed
+from ascendsim.errors import Deadlock, Finding, InputError, Rejected, Rule, Severity, Suppressed
 from ascendsim.execute import dtype_array, execute
 from ascendsim.expect import judge
 from ascendsim.files import memory_bytes
@@ -437,7 +437,10 @@ def _with_cycles(finding: Finding, program: Program, device: Device) -> Finding:
     less = without(program, finding.where, finding.operand) if finding.code == REDUNDANT.code else None
     if less is None:
         return finding
-    cycles = predict_cycles(program, device) - predict_cycles(less, device)
+    try:
+        cycles = predict_cycles(program, device) - predict_cycles(less, device)
+    except Deadlock:  # of unit flags that do not fit each other, which has a finding of its own
+        return finding
     return replace(finding, message=f"{finding.message}; without it the program takes {cycles} cycles less")
 
 

@@ -50,6 +50,7 @@ def _because(result: RunResult, cause: Cause) -> str:
         Wait.FLAG: f"for data in queue {cause.name}" if is_queue else f"for the flag {cause.name}",
         Wait.BARRIER: f"for its own results at a barrier in step {cause.name}",
         Wait.BANDWIDTH: f"because other cores shared the bandwidth of tensor {cause.name}",
+        Wait.UNIT_FLAG: f"for the unit flags of tensor {cause.name}",
         Wait.CROSS_CORE: f"for the cross-core {cause.name}",
         Wait.QUEUE_FULL: f"because the queue of {cause.name} was full",
         Wait.DISPATCH: f"because the scalar unit had not issued the work of {cause.name} yet",

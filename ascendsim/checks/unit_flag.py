@@ -17,12 +17,11 @@ from ascendsim.checks.sites import Hazard, Sites
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa.instruction import Row
 from ascendsim.isa.mmad import MMAD_FLAG
+from ascendsim.isa.unit_flag import HAND_OVER, KEEP, UNIT_BYTES, is_mmad, unit_flag_of
 from ascendsim.terms import Buffer, ceil_div
 
 Units = NDArray[np.int8]
 Ints = NDArray[Any]
-UNIT_BYTES = 512
-"""Bytes of L0C behind one bit (asc-devkit docs, unit flag page)."""
 
 NOT_SET = MMAD_FLAG.saying(
     "{api} with unit_flag 3 waits for ever: the last Mmad of {got} B of {tensor} had unit_flag {wanted}",
@@ -44,15 +43,15 @@ class _Unit(IntEnum):
     """What the last Mmad of some bytes left; Fixpipe takes HANDED back to PLAIN."""
 
     PLAIN = 0
-    KEPT = 2
-    HANDED = 3
+    KEPT = KEEP
+    HANDED = HAND_OVER
 
 
 def check_unit_flags(accesses: Accesses, sequences: list[list[int]]) -> Iterator[Hazard]:
     """Yield where the unit flags of Mmad and Fixpipe do not fit each other, once for each row."""
     program = accesses.program
     rows = (row for template in program.templates for row in template.rows)
-    if not any(_flag(row) for row in rows):
+    if not any(unit_flag_of(row) for row in rows):
         return
     walk = _Walk(accesses)
     for templates in sequences:
@@ -60,10 +59,6 @@ def check_unit_flags(accesses: Accesses, sequences: list[list[int]]) -> Iterator
         for template in templates:
             state = walk.after(state, template)
     yield from walk.found.values()
-
-
-def _flag(row: Row) -> int:
-    return row.param("unit_flag") if "unit_flag" in row.op.params else 0
 
 
 class _Walk:
@@ -93,30 +88,30 @@ class _Walk:
         row = self._accesses.program.templates[template].rows[step.at]
         if "unit_flag" not in row.op.params:
             return
-        is_mmad = row.op.family == "Mmad"
+        makes = is_mmad(row)
         for number in step.accesses:
             access = self._accesses.all[number]
-            if access.writes != is_mmad or self._accesses.memory(access)[0] is not Buffer.L0C:
+            if access.writes != makes or self._accesses.memory(access)[0] is not Buffer.L0C:
                 continue
             at = self._units_of(number)
-            finding = self._of_mmad(row, units, at) if is_mmad else self._of_fixpipe(row, units, at)
+            finding = self._of_mmad(row, units, at) if makes else self._of_fixpipe(row, units, at)
             if finding is not None:
                 rule, count, wanted = finding
                 fill = {"api": row.op.api, "tensor": access.tensor}
                 where = self._sites.line((template, step.at))
                 told = rule.finding(where, operand="unit_flag", got=count * UNIT_BYTES, wanted=wanted, fill=fill)
                 self._add((template, step.at), told)
-            if is_mmad:
-                units[at] = _flag(row)
+            if makes:
+                units[at] = unit_flag_of(row)
             else:
                 units[at] = _Unit.PLAIN
 
     def _of_mmad(self, row: Row, units: Units, at: Ints) -> tuple[Rule, int, int] | None:
         left = int((units[at] == _Unit.HANDED).sum())
-        return (NOT_FETCHED, left, _flag(row)) if _flag(row) and left else None
+        return (NOT_FETCHED, left, unit_flag_of(row)) if unit_flag_of(row) and left else None
 
     def _of_fixpipe(self, row: Row, units: Units, at: Ints) -> tuple[Rule, int, int] | None:
-        if _flag(row):
+        if unit_flag_of(row):
             wrong = units[at][units[at] != _Unit.HANDED]
             return (NOT_SET, wrong.size, int(wrong[0])) if wrong.size else None
         wrong = units[at][units[at] != _Unit.PLAIN]

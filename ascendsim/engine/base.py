@@ -29,6 +29,15 @@ other; when every setter of the group has raised the flag for the n-th time, the
 time, `cross_cycles` later; they are released by the last of these sets. Each waiter takes its own. A core that sets for
 no group only sets; one that waits in none waits for ever. A core sets a flag on one pipe and waits for it on one.
 
+**Unit flags.** A unit is a small piece of a core's L0C, with one bit that is down at first. An instruction or transfer
+with a `unit_flag` names a set of units: KEEP and RAISE wait until the bits of all are down, and RAISE puts them up;
+LOWER waits until all are up and puts them down. Instructions on M keep and raise, rows on FIX lower. Both sides work
+unit after unit, so that one follows the other: what a row hands over comes one after another, the first `unit_step`
+cycles after its start-up and the last when it is complete. A row that waits for them starts once every row that it
+waits for has handed over its first, and at the earliest `unit_lead` before the last of them comes: with `unit_lead`
+what it needs itself, less a step, it is not through with its last unit before it has got it. It leaves the queue when
+it is ready, and holds its pipe from then on; where it starts later, its pipe is cold.
+
 **Barriers.** BARRIER holds its pipe until all earlier rows of the pipe are complete, and ends `occupancy` later. On
 S it holds the scalar unit until all pipes of the core are empty and complete.
 
@@ -57,6 +66,8 @@ What a row waited for, how many cycles, and the number of the row that released 
   row that S took before on this core, or -1.
 - FLAG, BUFFER, CROSS_CORE, BARRIER: a flag or barrier that holds its pipe; counted from its start; replaces the two
   above.
+- UNIT_FLAG: a row that starts later than it is ready because of unit flags; counted from when it was ready, which is
+  before its start; released by the row that handed over last; replaces all others.
 - BANDWIDTH: a transfer whose `stretch_cycles` (what sharing the link added to its data phase) are more than its
   wait, or that only waited in pipe order; released by the transfer that left the link last while this one was on it,
   or -1.
@@ -92,6 +103,18 @@ class Kind(IntEnum):
     TRANSFER = 4
 
 
+class UnitFlag(IntEnum):
+    """What an instruction or transfer does with the bits of its units."""
+
+    NONE = 0
+    KEEP = 1
+    """Wait until they are down."""
+    RAISE = 2
+    """Wait until they are down, and put them up."""
+    LOWER = 3
+    """Wait until they are up, and put them down."""
+
+
 class Wait(IntEnum):
     """What a row waited for."""
 
@@ -109,6 +132,8 @@ class Wait(IntEnum):
     CROSS_CORE = 7
     QUEUE_FULL = 8
     """The scalar unit: a pipe's queue had no room. Rows do not carry it; it follows from their dispatch times."""
+    UNIT_FLAG = 9
+    """L0C: Mmad had not made the result yet, or Fixpipe had not fetched the one before."""
 
     @property
     def words(self) -> str:
@@ -126,23 +151,32 @@ _WORDS = {
     Wait.BANDWIDTH: "bandwidth",
     Wait.CROSS_CORE: "cross-core flag",
     Wait.QUEUE_FULL: "pipe queue full",
+    Wait.UNIT_FLAG: "unit flag",
 }
+
+UNITS_HELD = {
+    Pipe.M: "M waits for unit flags that no Fixpipe lowers",
+    Pipe.FIX: "FIX waits for unit flags that no Mmad raises",
+}
+"""What a deadlock says of a pipe that unit flags hold."""
 
 SCHEDULE_COLUMNS = (
     "kind", "pipe", "startup", "startup_warm", "occupancy", "drain", "flag", "buffer_wait", "bytes", "link",
     "cap_units", "startup_hit", "startup_warm_hit", "link_hit", "cap_units_hit", "slot", "gm_offset", "gm_rows",
-    "gm_length", "gm_pitch", "cross",
+    "gm_length", "gm_pitch", "cross", "unit_flag", "unit_set", "unit_step", "unit_lead",
 )  # fmt: skip
 """Integer columns of a template's schedule. Those from startup_hit on matter to transfers only; `link` and `cap_units`
 hold for a transfer that misses L2 and for stores. GM columns describe the box (offset from its slot's base, rows, bytes
-of a row, pitch) that the transfer touches. `cross` is 0 for a core's own flags, else one more than the mode."""
+of a row, pitch) that the transfer touches. `cross` is 0 for a core's own flags, else one more than the mode. The last
+three matter to rows with a `unit_flag` only; `unit_set` is a number of the template's."""
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateSchedule:
-    """Schedule columns of one template, all of one length."""
+    """Schedule columns of one template, all of one length, and the sets of units that its rows name."""
 
     columns: dict[str, Ints]
+    unit_sets: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if set(self.columns) != set(SCHEDULE_COLUMNS):
@@ -152,6 +186,24 @@ class TemplateSchedule:
             raise ValueError("the occupancy of a SET_FLAG is at least 1")
         if any((column < 0).any() for column in self.columns.values()):
             raise ValueError("schedule columns are never negative")
+        self._check_units()
+
+    def _check_units(self) -> None:
+        """Raise ValueError where the engines could not tell when a row with a unit flag ends."""
+        c = self.columns
+        flag, own = c["unit_flag"], np.minimum(c["startup"], c["startup_warm"]) + c["occupancy"]
+        on_m = (flag == UnitFlag.KEEP) | (flag == UnitFlag.RAISE)
+        if (on_m & ((c["pipe"] != Pipe.M) | (c["kind"] != Kind.EXEC))).any():
+            raise ValueError("only instructions on M keep and raise unit flags")
+        if (on_m & (c["unit_lead"] > own)).any():
+            raise ValueError("the unit_lead of an instruction on M is at most its start-up and occupancy")
+        work = (c["kind"] == Kind.EXEC) | (c["kind"] == Kind.TRANSFER)
+        if ((flag == UnitFlag.LOWER) & ((c["pipe"] != Pipe.FIX) | ~work)).any():
+            raise ValueError("only instructions and transfers on FIX lower unit flags")
+        if (c["unit_set"][flag > 0] >= len(self.unit_sets)).any():
+            raise ValueError(f"a row names a set of units; there are {len(self.unit_sets)}")
+        if any(unit < 0 for units in self.unit_sets for unit in units):
+            raise ValueError("units are never negative")
 
     def __len__(self) -> int:
         return len(self.columns["kind"])
@@ -255,8 +307,8 @@ class Totals:
     """What all rows of a program add up to. Template rows count through all templates, in their order.
 
     A pipe is *busy* while one of its instructions or transfers is between start and completion (the scalar unit: while
-    it works on a row of its own or dispatches one), *stalled* while it holds a row that waits for a flag, a buffer or a
-    barrier (the scalar unit: or for room in a queue) and is not busy.
+    it works on a row of its own or dispatches one), *stalled* while it holds a row that waits for a flag, a buffer, a
+    unit flag or a barrier (the scalar unit: or for room in a queue) and is not busy.
 
     Attributes:
         busy_cycles, stalled_cycles, rows: [core, pipe]; `rows` counts instructions and transfers.

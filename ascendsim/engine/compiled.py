@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.engine.base import TIMELINE_COLUMNS, Ints, Keep, ScheduleInput, Skip, Timeline
+from ascendsim.engine.base import TIMELINE_COLUMNS, UNITS_HELD, Ints, Keep, ScheduleInput, Skip, Timeline
 from ascendsim.engine.loop import LAST_CYCLE, Stop, run
 from ascendsim.engine.state import (
     NONE,
@@ -183,6 +183,8 @@ def _deadlock(program: ScheduleInput, fixed: Program, state: State) -> Deadlock:
     for core in range(len(state.core)):
         texts = (program.flag_text(*_flag_of(fixed, hot)) for hot in _waiting(state, core))
         lines += [f"  core {core} waits for {text}, which nobody raises" for text in texts]
+        held_by_units = state.unit[core * PIPES : (core + 1) * PIPES, Unit.HELD] == Held.UNIT_FLAG
+        lines += [f"  core {core}: {text}" for pipe, text in UNITS_HELD.items() if held_by_units[pipe]]
         held = state.core[core, Core.HELD]
         if held == Held.ROOM:
             pipe = Pipe(int(fixed.table[state.core[core, Core.HOT], Field.PIPE]))

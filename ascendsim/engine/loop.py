@@ -8,10 +8,11 @@ L2 depend on who comes first. What reaches them waits in a heap; when no core ca
 
 from enum import IntEnum
 
-from ascendsim.engine.base import UNITS_PER_BYTE, Ints, Kind, Wait
+from ascendsim.engine.base import UNITS_PER_BYTE, Ints, Kind, UnitFlag, Wait
 from ascendsim.engine.state import (
     LINE_BITS,
     NONE,
+    Bit,
     Core,
     Count,
     Field,
@@ -21,14 +22,15 @@ from ascendsim.engine.state import (
     Queued,
     State,
     Unit,
+    UnitUse,
 )
 from ascendsim.engine.table import FOREVER, PIPES, Emit
-from ascendsim.jit import compiled_in_place, inlined
+from ascendsim.jit import called, compiled_in_place, inlined
 from ascendsim.terms import Pipe
 
-_S = int(Pipe.S)
-_NOTHING, _PIPE_ORDER, _DISPATCH, _BARRIER, _BANDWIDTH = (
-    int(w) for w in (Wait.NOTHING, Wait.PIPE_ORDER, Wait.DISPATCH, Wait.BARRIER, Wait.BANDWIDTH)
+_S, _M, _FIX = int(Pipe.S), int(Pipe.M), int(Pipe.FIX)
+_NOTHING, _PIPE_ORDER, _DISPATCH, _BARRIER, _BANDWIDTH, _UNIT_FLAG = (
+    int(w) for w in (Wait.NOTHING, Wait.PIPE_ORDER, Wait.DISPATCH, Wait.BARRIER, Wait.BANDWIDTH, Wait.UNIT_FLAG)
 )
 _HASH = 0x9E3779B97F4A7C1
 UNIT_BITS = 12
@@ -84,12 +86,12 @@ def _lacks_room(p: Program, s: State) -> bool:
 
 
 @inlined
-def _wake(s: State, core: int, pipe: int) -> None:
-    """Have a pipe of a core looked at again."""
+def _wake(s: State, core: int, pipes: int) -> None:
+    """Have some pipes of a core looked at again, given as bits."""
     if s.wake[core] == 0:
         s.ready[s.counts[Count.READY]] = core
         s.counts[Count.READY] += 1
-    s.wake[core] |= 1 << pipe
+    s.wake[core] |= pipes
 
 
 # ---- cores ------------------------------------------------------------------------------------------------------
@@ -127,7 +129,9 @@ def _run_pipe(p: Program, s: State, core: int, pipe: int) -> int:
     """Work one row of a pipe; return the bits of pipes that it may have released, or -1 if it cannot go on."""
     at = core * PIPES + pipe
     if s.unit[at, Unit.HELD] != Held.NOT:
-        return _try_wait(p, s, core, at) if s.unit[at, Unit.HELD] == Held.FLAG else -1
+        if s.unit[at, Unit.HELD] == Held.FLAG:
+            return _try_wait(p, s, core, at)
+        return _try_units(p, s, core, at) if s.unit[at, Unit.HELD] == Held.UNIT_FLAG else -1
     if s.unit[at, Unit.TAKEN] == s.unit[at, Unit.PUSHED]:
         return -1
     place = _behind(p, pipe, s.unit[at, Unit.PLACE])
@@ -136,7 +140,7 @@ def _run_pipe(p: Program, s: State, core: int, pipe: int) -> int:
     hot, dispatched = s.queue[at, place, Queued.HOT], s.queue[at, place, Queued.DISPATCHED]
     occupied = s.unit[at, Unit.OCCUPIED]
     start = max(dispatched, occupied)
-    s.queue[at, place, Queued.START] = start
+    s.queue[at, place, Queued.START] = s.queue[at, place, Queued.LEFT] = start
     waited, cycles, by = _NOTHING, 0, NONE
     if start > dispatched:
         waited, cycles, by = _PIPE_ORDER, start - dispatched, s.unit[at, Unit.LAST]
@@ -144,7 +148,7 @@ def _run_pipe(p: Program, s: State, core: int, pipe: int) -> int:
         s.unit[at, Unit.COLD] = 1
         waited, cycles, by = _DISPATCH, start - occupied, s.queue[at, place, Queued.AFTER]
     kind = p.table[hot, Field.KIND]
-    if kind == Kind.EXEC:
+    if kind == Kind.EXEC and p.table[hot, Field.UNIT] == 0:
         begin = p.table[hot, Field.STARTUP] if s.unit[at, Unit.COLD] else p.table[hot, Field.WARM]
         s.unit[at, Unit.COLD] = 0
         busy = start + begin + p.table[hot, Field.OCCUPANCY]
@@ -167,6 +171,15 @@ def _run_pipe(p: Program, s: State, core: int, pipe: int) -> int:
     if kind == Kind.WAIT_FLAG:
         s.unit[at, Unit.HELD] = Held.FLAG
         return 0
+    if p.table[hot, Field.UNIT] > 0:
+        s.unit[at, Unit.HELD] = Held.UNIT_FLAG
+        return 0
+    return _begin_transfer(p, s, core, at, start)
+
+
+@inlined
+def _begin_transfer(p: Program, s: State, core: int, at: int, start: int) -> int:
+    """A transfer starts; return the bits of pipes that go on at once."""
     s.unit[at, Unit.HELD] = Held.TRANSFER
     s.unit[at, Unit.WAS_COLD] = s.unit[at, Unit.COLD]
     s.unit[at, Unit.COLD] = 0
@@ -258,7 +271,7 @@ def _run_scalar(p: Program, s: State, core: int) -> int:
         if pushed - s.unit[at, Unit.TAKEN] >= p.depth[pipe]:
             s.core[core, Core.HELD] = Held.ROOM
             return -1
-        stuck = max(0, s.queue[at, behind, Queued.START] - now)
+        stuck = max(0, s.queue[at, behind, Queued.LEFT] - now)
     now += stuck + p.dispatch_cycles
     s.queue[at, place, Queued.HOT], s.queue[at, place, Queued.NUMBER] = hot, s.core[core, Core.NUMBER]
     s.queue[at, place, Queued.CALL], s.queue[at, place, Queued.DISPATCHED] = s.core[core, Core.CALL], now
@@ -414,9 +427,56 @@ def _raise_cross(p: Program, s: State, core: int, pipe: int, hot: int, time: int
             break
         channel = p.table[hot, Field.CHANNEL]
         _append(s, waiter, channel, s.time[node] + p.cross_cycles, s.by[node])
-        for other in range(PIPES):
-            _wake(s, waiter, other)
+        _wake(s, waiter, (1 << PIPES) - 1)
     _give_back(s, node)
+
+
+# ---- unit flags -------------------------------------------------------------------------------------------------
+
+
+@called
+def _try_units(p: Program, s: State, core: int, at: int) -> int:
+    """Let a row with a unit flag start if its bits are as it needs them; return as `_run_pipe`."""
+    place = s.unit[at, Unit.PLACE]
+    hot, ready = s.queue[at, place, Queued.HOT], s.queue[at, place, Queued.LEFT]
+    use = p.table[hot, Field.UNIT] - 1
+    up = 1 if p.unit_use[use, UnitUse.FLAG] == UnitFlag.LOWER else 0
+    start, by = ready, NONE
+    for i in range(p.unit_use[use, UnitUse.FIRST], p.unit_use[use, UnitUse.END]):
+        unit = p.unit_of[i]
+        if s.bits[core, unit, Bit.UP] != up:
+            return -1
+        free = max(s.bits[core, unit, Bit.FIRST], s.bits[core, unit, Bit.LAST] - p.unit_use[use, UnitUse.LEAD])
+        if free > start or (free == start > ready and s.bits[core, unit, Bit.BY] < by):
+            start, by = free, s.bits[core, unit, Bit.BY]
+    if start > ready:
+        s.unit[at, Unit.COLD] = 1
+        s.unit[at, Unit.WAITED_FOR], s.unit[at, Unit.WAITED], s.unit[at, Unit.BY] = _UNIT_FLAG, start - ready, by
+        s.queue[at, place, Queued.START] = start
+    if p.table[hot, Field.KIND] == Kind.TRANSFER:
+        return _begin_transfer(p, s, core, at, start)
+    begin = p.table[hot, Field.STARTUP] if s.unit[at, Unit.COLD] else p.table[hot, Field.WARM]
+    s.unit[at, Unit.COLD] = 0
+    s.unit[at, Unit.HELD] = Held.NOT
+    busy = start + begin + p.table[hot, Field.OCCUPANCY]
+    waited, cycles, released = s.unit[at, Unit.WAITED_FOR], s.unit[at, Unit.WAITED], s.unit[at, Unit.BY]
+    _finish(p, s, core, at, busy, busy + p.table[hot, Field.DRAIN], waited, cycles, released, 0)
+    return _hand_over(p, s, core, at, hot, start + begin, busy + p.table[hot, Field.DRAIN])
+
+
+@called
+def _hand_over(p: Program, s: State, core: int, at: int, hot: int, begin: int, end: int) -> int:
+    """A row that works on its units from `begin` to `end` sets their bits; return the bit of the pipe that may wait."""
+    use = p.table[hot, Field.UNIT] - 1
+    flag = p.unit_use[use, UnitUse.FLAG]
+    if flag == UnitFlag.KEEP:
+        return 0
+    for i in range(p.unit_use[use, UnitUse.FIRST], p.unit_use[use, UnitUse.END]):
+        unit = p.unit_of[i]
+        s.bits[core, unit, Bit.UP] = 0 if flag == UnitFlag.LOWER else 1
+        s.bits[core, unit, Bit.FIRST], s.bits[core, unit, Bit.LAST] = begin + p.unit_use[use, UnitUse.STEP], end
+        s.bits[core, unit, Bit.BY] = s.unit[at, Unit.LAST]
+    return 1 << _M if flag == UnitFlag.LOWER else 1 << _FIX
 
 
 # ---- what cores share -------------------------------------------------------------------------------------------
@@ -478,14 +538,15 @@ def _next_event(p: Program, s: State) -> bool:
         slot = p.call_slot[s.queue[at, place, Queued.CALL]] + p.table[hot, Field.SLOT]
         first = p.slot_base[slot] + p.table[hot, Field.OFFSET]
         hit = _access(p, s, first, p.table[hot, Field.ROWS], p.table[hot, Field.LENGTH], p.table[hot, Field.PITCH])
-        if _begin_data(p, s, at // PIPES, at, 1 if hit else 0):
-            _wake(s, at // PIPES, at % PIPES)
+        woken = _begin_data(p, s, at // PIPES, at, 1 if hit else 0)
+        if woken:
+            _wake(s, at // PIPES, woken)
     return True
 
 
 @inlined
 def _begin_data(p: Program, s: State, core: int, at: int, hit: int) -> int:
-    """A transfer knows its way; return its pipe's bit if it is over because it has no bytes."""
+    """A transfer knows its way; return as `_end_transfer` if it is over because it has no bytes, otherwise 0."""
     place = s.unit[at, Unit.PLACE]
     hot, start = s.queue[at, place, Queued.HOT], s.queue[at, place, Queued.START]
     if hit:
@@ -495,24 +556,26 @@ def _begin_data(p: Program, s: State, core: int, at: int, hit: int) -> int:
     s.unit[at, Unit.HIT] = hit
     s.unit[at, Unit.JOINED] = start + begin
     if p.table[hot, Field.BYTES] == 0:
-        _end_transfer(p, s, core, at, start + begin, 0, NONE)
-        return 1 << (at - core * PIPES)
+        return _end_transfer(p, s, core, at, start + begin, 0, NONE)
     _push(s, (start + begin) << TIME_SHIFT | at)
     return 0
 
 
 @inlined
-def _end_transfer(p: Program, s: State, core: int, at: int, through: int, stretch: int, rival: int) -> None:
-    """All bytes of a transfer are through."""
+def _end_transfer(p: Program, s: State, core: int, at: int, through: int, stretch: int, rival: int) -> int:
+    """All bytes of a transfer are through; return the bits of its pipe and of the one that it may have released."""
     place = s.unit[at, Unit.PLACE]
     hot, start = s.queue[at, place, Queued.HOT], s.queue[at, place, Queued.START]
     waited, cycles, by = s.unit[at, Unit.WAITED_FOR], s.unit[at, Unit.WAITED], s.unit[at, Unit.BY]
-    if stretch > cycles or (stretch > 0 and waited == _PIPE_ORDER):
+    if (stretch > cycles or (stretch > 0 and waited == _PIPE_ORDER)) and waited != _UNIT_FLAG:
         waited, cycles, by = _BANDWIDTH, stretch, rival
     occupied = max(through, start + p.table[hot, Field.OCCUPANCY])
     s.unit[at, Unit.HELD] = Held.NOT
-    _finish(p, s, core, at, occupied, occupied + p.table[hot, Field.DRAIN], waited, cycles, by, stretch)
+    end = occupied + p.table[hot, Field.DRAIN]
+    _finish(p, s, core, at, occupied, end, waited, cycles, by, stretch)
     s.unit[at, Unit.HIT] = 0
+    own = 1 << (at - core * PIPES)
+    return own | _hand_over(p, s, core, at, hot, s.unit[at, Unit.JOINED], end) if p.table[hot, Field.UNIT] > 0 else own
 
 
 # ---- links ------------------------------------------------------------------------------------------------------
@@ -606,8 +669,7 @@ def _leave(p: Program, s: State, link: int, now: int) -> None:
             if first < 0 or at < first:
                 first = at
                 s.link[link, Link.LEFT] = s.queue[at, place, Queued.NUMBER]
-            _end_transfer(p, s, at // PIPES, at, now, stretch, rival)
-            _wake(s, at // PIPES, at % PIPES)
+            _wake(s, at // PIPES, _end_transfer(p, s, at // PIPES, at, now, stretch, rival))
     s.link[link, Link.LEFT_AT] = now
 
 

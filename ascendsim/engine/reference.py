@@ -2,12 +2,23 @@
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import simpy
 
-from ascendsim.engine.base import TIMELINE_COLUMNS, UNITS_PER_BYTE, Keep, Kind, ScheduleInput, Timeline, Wait
+from ascendsim.engine.base import (
+    TIMELINE_COLUMNS,
+    UNITS_HELD,
+    UNITS_PER_BYTE,
+    Keep,
+    Kind,
+    ScheduleInput,
+    Timeline,
+    UnitFlag,
+    Wait,
+)
 from ascendsim.engine.link import L2, EndOfCycle, FairLink, Transfer
 from ascendsim.engine.totals import whole_timeline
 from ascendsim.errors import Deadlock
@@ -21,14 +32,15 @@ _REPORT_EVERY = 4096
 
 
 class _Row:
-    """One row on its way: its schedule, and what is known of its times."""
+    """One row on its way: its schedule, its units, and what is known of its times."""
 
-    __slots__ = ("call", "dispatched", "dispatched_after", "fields", "number")
+    __slots__ = ("call", "dispatched", "dispatched_after", "fields", "number", "units")
 
-    def __init__(self, number: int, call: int, fields: dict[str, int]) -> None:
+    def __init__(self, number: int, call: int, fields: dict[str, int], units: tuple[int, ...]) -> None:
         self.number = number
         self.call = call
         self.fields = fields
+        self.units = units
         self.dispatched = 0
         self.dispatched_after = -1
 
@@ -206,22 +218,44 @@ class _PipeState:
 
     def _exec(self, row: _Row) -> Process:
         env, f = self.core.machine.env, row.fields
-        start, cause = int(env.now), self._cause(row)
+        start, cause = yield from self._start(row)
         startup = f["startup"] if self.cold else f["startup_warm"]
         self.cold = False
-        yield env.timeout(startup + f["occupancy"])
-        self._finish(row, start, int(env.now) + f["drain"], cause)
+        occupied = start + startup + f["occupancy"]
+        self.core.hand_over(row, start + startup, occupied + f["drain"])
+        yield env.timeout(occupied - int(env.now))
+        self._finish(row, start, occupied + f["drain"], cause)
+
+    def _start(self, row: _Row) -> Generator[simpy.Event, Any, tuple[int, tuple[Wait, int, int]]]:
+        """When a row starts whose turn it is, and what it waited for; without a unit flag, now.
+
+        On M that may turn out only later: when the transfer in front of it is through, it is known how long before that
+        the row started so as to follow it.
+        """
+        ready, cause = int(self.core.machine.env.now), self._cause(row)
+        if row.fields["unit_flag"] == UnitFlag.NONE:
+            return ready, cause
+        yield from self.core.wait_for_bits(row)
+        handed = [self.core.bits[unit] for unit in row.units]
+        free = [(max(bit.first, bit.last - row.fields["unit_lead"]), -bit.by) for bit in handed]
+        start, by = max(free, default=(ready, 1))
+        if start <= ready:
+            return ready, cause
+        self.cold = True
+        return start, (Wait.UNIT_FLAG, start - ready, -by)
 
     def _transfer(self, row: _Row) -> Process:
         machine, f = self.core.machine, row.fields
         env = machine.env
-        start, cause = int(env.now), self._cause(row)
+        start, cause = yield from self._start(row)
+        if start > env.now:
+            yield env.timeout(start - int(env.now))
         hit = bool((yield machine.begin_transfer(self.core.number, row)))
         suffix = "_hit" if hit else ""
         startup = f[f"startup{suffix}"] if self.cold else f[f"startup_warm{suffix}"]
         self.cold = False
         yield env.timeout(startup)
-        cap = f[f"cap_units{suffix}"]
+        cap, begin = f[f"cap_units{suffix}"], int(env.now)
         stretch, rival = 0, -1
         if f["bytes"]:
             place = (self.core.number, int(self.pipe))
@@ -234,9 +268,10 @@ class _PipeState:
         rest = start + f["occupancy"] - int(env.now)
         if rest > 0:
             yield env.timeout(rest)
-        if stretch > cause[1] or (stretch and cause[0] is Wait.PIPE_ORDER):
+        if cause[0] is not Wait.UNIT_FLAG and (stretch > cause[1] or (stretch and cause[0] is Wait.PIPE_ORDER)):
             cause = (Wait.BANDWIDTH, stretch, rival)
         end = int(env.now) + f["drain"]
+        self.core.hand_over(row, begin, end)
         self._finish(row, start, end, cause, stretch_cycles=stretch, l2_hit=int(hit))
 
     def _set_flag(self, row: _Row) -> Process:
@@ -269,8 +304,18 @@ class _PipeState:
         self._finish(row, ready, int(env.now), cause)
 
 
+@dataclass(frozen=True, slots=True)
+class _Bit:
+    """The bit of a unit of L0C: when the row that set it so handed over its first unit and its last, and its number."""
+
+    is_up: bool = False
+    first: int = 0
+    last: int = 0
+    by: int = -1
+
+
 class _Core:
-    """One core: its scalar unit, pipes and flags."""
+    """One core: its scalar unit, pipes, flags and bits of L0C."""
 
     def __init__(self, machine: _Machine, number: int) -> None:
         self.machine = machine
@@ -278,6 +323,8 @@ class _Core:
         self.pipes = {p: _PipeState(self, p, d) for p, d in machine.program.queue_depth.items()}
         self.flags: defaultdict[Flag, deque[int]] = defaultdict(deque)
         self.waiting: dict[Flag, simpy.Event] = {}
+        self.bits: defaultdict[int, _Bit] = defaultdict(_Bit)
+        self.held_by_bits: dict[Pipe, simpy.Event] = {}
         self.idle: simpy.Event | None = None
         self.scalar_waits = ""
         for state in self.pipes.values():
@@ -304,6 +351,24 @@ class _Core:
             self.waiting[flag] = self.machine.env.event()
             yield self.waiting[flag]
         return self.flags[flag].popleft()
+
+    def wait_for_bits(self, row: _Row) -> Process:
+        """Wait until the bits of a row are as it needs them."""
+        pipe, up = Pipe(row.fields["pipe"]), row.fields["unit_flag"] == UnitFlag.LOWER
+        while any(self.bits[unit].is_up != up for unit in row.units):
+            self.held_by_bits[pipe] = self.machine.env.event()
+            yield self.held_by_bits[pipe]
+
+    def hand_over(self, row: _Row, begin: int, end: int) -> None:
+        """Set the bits of a row that works on its units from `begin` to `end`; who waits for them looks again."""
+        flag = row.fields["unit_flag"]
+        if flag in (UnitFlag.NONE, UnitFlag.KEEP):
+            return
+        bit = _Bit(flag == UnitFlag.RAISE, begin + row.fields["unit_step"], end, row.number)
+        self.bits |= dict.fromkeys(row.units, bit)
+        held = self.held_by_bits.pop(Pipe.FIX if bit.is_up else Pipe.M, None)
+        if held is not None:
+            held.succeed()
 
     def pipe_idle(self) -> None:
         """A pipe ran out of rows."""
@@ -382,9 +447,10 @@ class _Core:
         """This core's rows in order."""
         program = self.machine.program
         for call in np.flatnonzero(program.call_core == self.number):
-            first = int(self.machine.starts[call])
-            for i, fields in enumerate(self.machine.rows[int(program.call_template[call])]):
-                yield _Row(first + i, int(call), fields)
+            first, template = int(self.machine.starts[call]), int(program.call_template[call])
+            sets = program.templates[template].unit_sets
+            for i, fields in enumerate(self.machine.rows[template]):
+                yield _Row(first + i, int(call), fields, sets[fields["unit_set"]] if fields["unit_flag"] else ())
 
 
 def schedule(program: ScheduleInput, progress: StageProgress | None = None, keep: Keep | None = None) -> Timeline:
@@ -408,6 +474,7 @@ def _describe(machine: _Machine, last: int) -> str:
     for core in machine.cores:
         waiting = (machine.program.flag_text(*flag) for flag in core.waiting)
         lines += [f"  core {core.number} waits for {text}, which nobody raises" for text in waiting]
+        lines += [f"  core {core.number}: {text}" for pipe, text in UNITS_HELD.items() if pipe in core.held_by_bits]
         if core.scalar_waits:
             lines.append(f"  core {core.number}: S waits for {core.scalar_waits}")
     return "\n".join(lines[:20])

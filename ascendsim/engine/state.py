@@ -30,6 +30,8 @@ class Field(IntEnum):
     """Of a flag: its own number, or one behind all own ones for a cross-core flag of each mode and id."""
     CAUSE = 7
     """Of a wait: what it counts as."""
+    UNIT = 7
+    """Of an instruction or transfer: one more than its row of `Program.unit_use`, 0 without unit flag."""
     BYTES = 8
     LINK = 9
     CLASS = 10
@@ -49,6 +51,35 @@ class Field(IntEnum):
 
 
 FIELDS = 24
+
+
+class UnitUse(IntEnum):
+    """Columns of what rows of the table with unit flags do with them."""
+
+    FLAG = 0
+    """UnitFlag."""
+    FIRST = 1
+    """Place of its first unit in `Program.unit_of`."""
+    END = 2
+    STEP = 3
+    LEAD = 4
+
+
+UNIT_USE_FIELDS = 5
+
+
+class Bit(IntEnum):
+    """Columns of the bit of a unit of L0C."""
+
+    UP = 0
+    FIRST = 1
+    """When the row that set it so handed over its first unit, and its last."""
+    LAST = 2
+    BY = 3
+    """Its number, NONE at first."""
+
+
+BIT_FIELDS = 4
 
 
 class Core(IntEnum):
@@ -87,6 +118,7 @@ class Held(IntEnum):
     LIMIT = 5
     """The scalar unit: the call it is to stop at."""
     DONE = 6
+    UNIT_FLAG = 7
 
 
 class Unit(IntEnum):
@@ -128,6 +160,8 @@ class Queued(IntEnum):
     AFTER = 4
     STUCK = 5
     START = 6
+    LEFT = 7
+    """When it left the queue: its start, or before it if unit flags held it."""
 
 
 QUEUED_FIELDS = 8
@@ -202,6 +236,10 @@ class Program(NamedTuple):
     """[group] how many."""
     group_waiters: Ints
     """[group, core], padded with NONE."""
+    unit_use: Ints
+    """[use, UnitUse]"""
+    unit_of: Ints
+    """[place] units of all sets, set by set."""
     own_channels: int
     mode_flags: int
     """Ids of a mode."""
@@ -245,6 +283,8 @@ class State(NamedTuple):
     """[node] setters that have not set yet."""
     place: Ints
     """[node] unit of the last that has."""
+    bits: Ints
+    """[core, unit of L0C, Bit]"""
     heap: Ints
     """Keys of pending starts and joins: time, phase, unit."""
     ready: Ints
@@ -303,6 +343,7 @@ def _caps(program: ScheduleInput) -> Ints:
 def _fixed(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: int, *, detail: bool) -> Program:
     starts = template_starts(program)
     table = _table(program, caps, own_channels, mode_flags)
+    unit_use, unit_of = _unit_uses(program, table)
     order = np.argsort(program.call_core, kind="stable").astype(np.int64)
     set_group, setters, waiters = _groups(program)
     depth = np.ones(PIPES, np.int64)
@@ -327,6 +368,8 @@ def _fixed(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: in
         set_group=set_group,
         group_setters=setters,
         group_waiters=waiters,
+        unit_use=unit_use,
+        unit_of=unit_of,
         own_channels=own_channels,
         mode_flags=mode_flags,
         cross_cycles=program.cross_cycles,
@@ -365,6 +408,26 @@ def _table(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: in
     cause = np.where(column["buffer_wait"] > 0, _BUFFER, _FLAG)
     table[:, Field.CAUSE] = np.where(crossing, _CROSS, cause)
     return table
+
+
+def _unit_uses(program: ScheduleInput, table: Ints) -> tuple[Ints, Ints]:
+    """`unit_use` and `unit_of`; the table's rows get their Field.UNIT."""
+    sets = [np.array(units, np.int64) for t in program.templates for units in t.unit_sets]
+    ends = np.cumsum([0, *map(len, sets)], dtype=np.int64)
+    before = np.cumsum([0, *(len(t.unit_sets) for t in program.templates)], dtype=np.int64)
+    lengths = [len(t) for t in program.templates]
+    at = table_column(program, "unit_set") + np.repeat(before[:-1], lengths)
+    flag = table_column(program, "unit_flag")
+    rows = np.flatnonzero(flag)
+    work = (table[:, Field.KIND] == Kind.EXEC) | (table[:, Field.KIND] == Kind.TRANSFER)
+    table[work, Field.UNIT] = 0
+    table[rows, Field.UNIT] = np.arange(1, len(rows) + 1)
+    use = np.zeros((len(rows), UNIT_USE_FIELDS), np.int64)
+    use[:, UnitUse.FLAG] = flag[rows]
+    use[:, UnitUse.FIRST], use[:, UnitUse.END] = ends[at[rows]], ends[at[rows] + 1]
+    use[:, UnitUse.STEP] = table_column(program, "unit_step")[rows]
+    use[:, UnitUse.LEAD] = table_column(program, "unit_lead")[rows]
+    return use, np.concatenate([np.zeros(0, np.int64), *sets])
 
 
 def _segments_in_reach(program: ScheduleInput, table: Ints) -> int:
@@ -418,6 +481,8 @@ def _fresh(program: ScheduleInput, fixed: Program, chunk: int) -> State:
     count[Count.READY] = cores
     groups, mode_flags = len(fixed.group_setters), max(1, len(program.cross_modes)) * fixed.mode_flags
     room = fixed.l2_room if fixed.l2_mode == 0 else 1
+    bits = zeros(cores, int(fixed.unit_of.max(initial=-1)) + 1, BIT_FIELDS)
+    bits[:, :, Bit.BY] = NONE
     return State(
         core=core,
         unit=unit,
@@ -433,6 +498,7 @@ def _fresh(program: ScheduleInput, fixed: Program, chunk: int) -> State:
         cross_tail=nones(groups, mode_flags),
         missing=zeros(0),
         place=zeros(0),
+        bits=bits,
         heap=zeros(2 * units + 2),
         ready=np.arange(cores, dtype=np.int64)[::-1].copy(),
         wake=np.ones(cores, np.int64),

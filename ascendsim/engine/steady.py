@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ascendsim.engine.base import Ints, Keep, Kind, Skip
 from ascendsim.engine.loop import TIME_SHIFT
-from ascendsim.engine.state import NONE, Core, Count, Field, Held, Link, Program, Queued, State, Unit
+from ascendsim.engine.state import NONE, Bit, Core, Count, Field, Held, Link, Program, Queued, State, Unit
 from ascendsim.engine.table import FOREVER, PIPES
 from ascendsim.engine.totals import TotalsBuilder
 
@@ -162,6 +162,7 @@ class Steady:
         self._read_cores(look, state, live)
         self._read_queues(look, state, live)
         self._read_flags(look, state, live)
+        self._read_units(look, state, live)
         self._read_links(look, state)
         self._read_totals(look, builder, live)
         look.leader = self._leader
@@ -194,7 +195,7 @@ class Steady:
         place = (state.unit[units, Unit.PUSH_PLACE, None] + step) % (depth[:, None] + 1)
         at = ((units[:, None] * state.queue.shape[1] + place) * state.queue.shape[2])[step <= depth[:, None]]
         flat = state.queue.reshape(-1)
-        look.times.add(state.queue, np.concatenate([at + Queued.DISPATCHED, at + Queued.START]))
+        look.times.add(state.queue, np.concatenate([at + Queued.DISPATCHED, at + Queued.START, at + Queued.LEFT]))
         look.rows.add(state.queue, np.concatenate([at + Queued.NUMBER, at + Queued.AFTER]))
         look.calls.add(state.queue, at + Queued.CALL)
         look.same += [flat[at + Queued.HOT], flat[at + Queued.STUCK]]
@@ -212,6 +213,14 @@ class Steady:
         flag = modes[:, None] * self._fixed.mode_flags + ids
         group = self._fixed.set_group[modes, cores][:, None]
         look.same.append(state.cross_count[cores[:, None], flag] - state.cross_seen[group, flag])
+
+    def _read_units(self, look: _Look, state: State, live: NDArray[np.bool_]) -> None:
+        """Bits of L0C, and who set them."""
+        rows = state.bits.reshape(-1, state.bits.shape[2])
+        units = np.flatnonzero(np.repeat(live, state.bits.shape[1]))
+        look.times.columns(rows, units, Bit.FIRST, Bit.LAST)
+        look.rows.columns(rows, units, Bit.BY)
+        look.same.append(rows[units, Bit.UP])
 
     def _read_links(self, look: _Look, state: State) -> None:
         """Pending starts and joins, and what every transfer still has to wait for on its link."""

@@ -15,7 +15,9 @@ BINS = 1024
 _EXEC, _SET, _WAIT, _TRANSFER = int(Kind.EXEC), int(Kind.SET_FLAG), int(Kind.WAIT_FLAG), int(Kind.TRANSFER)
 _S = int(Pipe.S)
 _QUEUE_FULL, _WAITS = int(Wait.QUEUE_FULL), len(Wait)
-_FLAG, _BUFFER, _BARRIER, _CROSS = int(Wait.FLAG), int(Wait.BUFFER), int(Wait.BARRIER), int(Wait.CROSS_CORE)
+_FLAG, _BUFFER, _BARRIER, _CROSS, _UNIT = (
+    int(w) for w in (Wait.FLAG, Wait.BUFFER, Wait.BARRIER, Wait.CROSS_CORE, Wait.UNIT_FLAG)
+)
 _NUMBER, _CORE, _HOT, _START, _END = (int(e) for e in (Emit.NUMBER, Emit.CORE, Emit.HOT, Emit.START, Emit.END))
 _WAITED, _CYCLES, _STUCK = int(Emit.WAITED_FOR), int(Emit.WAIT_CYCLES), int(Emit.STUCK_CYCLES)
 _NOBODY, _SETS, _TAKES = 0, 1, 2
@@ -217,6 +219,8 @@ def _take_rows(
                     sums.spent[last] += min(now.last_end[core, pipe], start) - now.last_start[core, pipe]
                 now.last_hot[core, pipe], now.last_start[core, pipe], now.last_end[core, pipe] = hot, start, end
                 before = now.run_end[core, pipe]
+                if waited == _UNIT:
+                    sums.stalled[core, pipe] += max(start - max(start - cycles, before), 0)
                 if end > before:
                     sums.busy[core, pipe] += end - max(start, before)
                     if start > before:

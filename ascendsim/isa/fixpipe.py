@@ -30,8 +30,10 @@ from ascendsim.layout import (
     FIXPIPE_ND_STRIDE_ELEMENTS,
     FIXPIPE_ND_STRIDE_ELEMENTS_3510,
     MERGED_COLUMNS,
+    PADDING,
     SPLIT_COLUMNS,
     Moves,
+    Offsets,
     fixpipe_nd_offsets,
     fixpipe_nz_offsets,
 )
@@ -232,6 +234,16 @@ def geometry(row: Row) -> tuple[int, int, int, int]:
     columns = _block_columns(row)
     pitch = row.param("dst_stride") * DATABLOCK_BYTES
     return ceil_div(max(0, n), columns), m * columns * width, m * columns * width, pitch
+
+
+def fetched_offsets(row: Row) -> Offsets:
+    """Return the bytes at which the elements that a row fetches begin in L0C, counted from src."""
+    assert row.src0 is not None
+    if _is_empty(row):
+        return np.zeros(0, np.int64)
+    src = _moves(row).src
+    at: Offsets = src[src != PADDING] * row.src0.dtype.bytes
+    return at
 
 
 # ---- arithmetic ----------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from ascendsim.isa.fixpipe import FixpipeParamsV220
 from ascendsim.isa.load import LoadData2DParams, LoadData2dTransposeParams
 from ascendsim.isa.mmad import MmadParams
 from ascendsim.isa.nd2nz import Nd2NzParams
+from ascendsim.isa.unit_flag import HAND_OVER, KEEP
 from ascendsim.memory import GlobalTensor, LocalTensor
 from ascendsim.op_host.matmul import (
     MOST_PITCH,
@@ -39,8 +40,6 @@ from ascendsim.tpipe import TQue
 
 BARRIER_FRACTALS = 10
 """Mmads of fewer fractals of C that add to each other need a barrier between them (asc-devkit docs, Mmad page)."""
-UNIT_KEEP, UNIT_HAND_OVER = 2, 3
-"""Values of unit_flag: of all Mmads of a block but the last, and of the last and Fixpipe (unit flag page)."""
 BIAS_TABLE_BYTES = 64
 """Unit of copies into the bias table (asc-devkit docs, DataCopy L1 to BiasTable page)."""
 QUANT = {HALF: QuantMode.F322F16, BFLOAT16: QuantMode.F322BF16}
@@ -377,7 +376,7 @@ def _mmad(
 
 
 def _mmad_params(work: Work, k: int, starts: bool, ends: bool, t: MatmulTiling) -> MmadParams:
-    unit_flag = 0 if not t.unit_flag else UNIT_HAND_OVER if ends else UNIT_KEEP
+    unit_flag = 0 if not t.unit_flag else HAND_OVER if ends else KEEP
     return MmadParams(
         m=_mmad_m(work.m, t),
         n=_mmad_n(work.n, t),
@@ -483,7 +482,7 @@ def _store(asc: AiCore, c: GlobalTensor, queues: Queues, m: int, n: int, adds: b
             dst_stride=t.n,
             quant_pre=QUANT.get(c.dtype, QuantMode.NO_QUANT),
             relu_en=t.relu,
-            unit_flag=UNIT_HAND_OVER if t.unit_flag else 0,
+            unit_flag=HAND_OVER if t.unit_flag else 0,
         )
         if adds:
             asc.set_atomic_add(c.dtype)

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 LANES = (Pipe.S, Pipe.MTE2, Pipe.MTE1, Pipe.M, Pipe.FIX, Pipe.V, Pipe.MTE3)
 """Pipes from top to bottom."""
-_HELD = (Wait.FLAG, Wait.BUFFER, Wait.BARRIER, Wait.DISPATCH, Wait.CROSS_CORE)
+_HELD = (Wait.FLAG, Wait.BUFFER, Wait.BARRIER, Wait.DISPATCH, Wait.CROSS_CORE, Wait.UNIT_FLAG)
 
 # Inches.
 LEFT, PITCH, BAND = 1.4, 0.47, 0.2
@@ -323,7 +323,8 @@ def _hold(view: View, at: int) -> Hold:
         what = HardEvent(row.param("event")).name  # its step is named above the lane
     else:
         what = analysis.waited_name(view.result.program, view.rows.template(at), row, wait).rsplit("/", 1)[-1]
-    return Hold(start, start + cycles, wait, what)
+    begin = start - cycles if wait is Wait.UNIT_FLAG else start
+    return Hold(begin, begin + cycles, wait, what)
 
 
 def _queue_full(view: View, core: int) -> list[Hold]:

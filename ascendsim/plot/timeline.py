@@ -67,6 +67,7 @@ _HATCHES = {
     Wait.DISPATCH: Hatch(Pattern.DOTS, 3.0, _HATCH_INK),
     Wait.CROSS_CORE: Hatch(Pattern.GRID, 4.0, _HATCH_INK),
     Wait.QUEUE_FULL: Hatch(Pattern.UPRIGHT, 6.0, _HATCH_INK),
+    Wait.UNIT_FLAG: Hatch(Pattern.UPRIGHT, 3.0, _HATCH_INK),
 }
 _STEP_COLOURS = ("#d9d9d9", "#eaeaea")
 _DISPATCHES = lighter(COLOURS[Pipe.S], 0.6)

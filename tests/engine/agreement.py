@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from random_programs import EVENTS
 
 from ascendsim.engine import compiled, reference
-from ascendsim.engine.base import TIMELINE_COLUMNS, Kind, ScheduleInput, Timeline, Wait
+from ascendsim.engine.base import TIMELINE_COLUMNS, Kind, ScheduleInput, Timeline, UnitFlag, Wait
 from ascendsim.terms import HardEvent, Pipe
 
 # The one list of engines: every test of the contract runs for each of them.
@@ -84,11 +84,15 @@ def risings(p: ScheduleInput, t: Timeline, cross: int, sets_of_each: list[list[i
 def kinds_of(p: ScheduleInput, t: Timeline) -> Counter[str]:
     """Count what is in a program and what happened in its run."""
     kinds: Counter[str] = Counter([f"{p.core_count} cores"])
-    column = {n: template_column(p, t, n) for n in ("flag", "cross", "buffer_wait", "bytes")}
+    column = {n: template_column(p, t, n) for n in ("flag", "cross", "buffer_wait", "bytes", "unit_flag")}
     for row in range(len(t)):
         kind, pipe = Kind(t["kind"][row]), Pipe(t["pipe"][row])
         kinds.update([kind.name, f"waited for {Wait(t['waited_for'][row]).name}"])
         kinds[f"{kind.name} on {'S' if pipe == Pipe.S else 'a pipe'}"] += 1
+        if flag := UnitFlag(column["unit_flag"][row]):
+            kinds[f"unit flag {flag.name}, {kind.name}"] += 1
+            held = t["waited_for"][row] == Wait.UNIT_FLAG
+            kinds[f"unit flag {flag.name} held {'a' if held else 'no'} row"] += 1
         if t["stuck_cycles"][row]:
             kinds[f"stuck at depth {p.queue_depth[pipe]}"] += 1
         if kind in (Kind.SET_FLAG, Kind.WAIT_FLAG):
@@ -149,6 +153,8 @@ EVERYTHING = {
     *(f"{kind} cross-core on {pipe.name}" for kind in ("SET_FLAG", "WAIT_FLAG") for pipe in Pipe if pipe != Pipe.ALL),
     *("WAIT_FLAG for a buffer", "flag set twice", "cross-core flag set twice"),
     *("flag waited for before its set", "cross-core flag waited for before its set"),
+    *("unit flag KEEP, EXEC", "unit flag RAISE, EXEC", "unit flag LOWER, EXEC", "unit flag LOWER, TRANSFER"),
+    *(f"unit flag {flag.name} held {a} row" for flag in UnitFlag if flag for a in ("a", "no")),
     *("L2 hit: hit", "L2 miss: miss", "L2 model: hit", "L2 model: miss", "evicted", "stretched"),
     *(f"{n} cores" for n in (1, 2, 3)),
     *(f"stuck at depth {n}" for n in (1, 2, 3, 4)),

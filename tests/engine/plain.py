@@ -11,7 +11,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ascendsim.engine.base import TIMELINE_COLUMNS, UNITS_PER_BYTE, Kind, L2Info, ScheduleInput, Timeline, Wait
+from ascendsim.engine.base import (
+    TIMELINE_COLUMNS,
+    UNITS_PER_BYTE,
+    Kind,
+    L2Info,
+    ScheduleInput,
+    Timeline,
+    UnitFlag,
+    Wait,
+)
 from ascendsim.engine.totals import whole_timeline
 from ascendsim.errors import Deadlock
 from ascendsim.terms import Pipe
@@ -33,6 +42,8 @@ class Row:
     given: dict[str, int]
     gm_base: int
     flag: tuple[int, int]  # number, and 0 or one more than the cross-core mode
+    units: tuple[int, ...] = ()
+    waits_for_bits: bool = False
     cold: bool = False
     taken_after: "Row | None" = None  # the row before it in the core's order
     stuck_cycles: int = 0  # S waited for room in the queue
@@ -56,6 +67,16 @@ class Row:
     last_to_leave: int = NOBODY  # the link, while this one was on it
 
 
+@dataclass(frozen=True)
+class Bit:
+    """Of a unit of L0C: who put it where it is, and when that row handed over its first unit and its last."""
+
+    up: bool = False
+    first: int = 0
+    last: int = 0
+    by: int = NOBODY
+
+
 @dataclass
 class PipeState:
     """A pipe: its queue, the row it works on, the rows that are not complete yet, and all rows it has started."""
@@ -77,6 +98,7 @@ class Core:
     taken: Row | None = None  # the last row it took
     pipes: dict[Pipe, PipeState] = field(default_factory=lambda: {p: PipeState() for p in Pipe if p != Pipe.ALL})
     raised_by: dict[tuple[int, int], list[Row]] = field(default_factory=dict)  # of its own and cross-core flags
+    bits: dict[int, Bit] = field(default_factory=dict)
     cross_sets: dict[tuple[int, int], list[Row]] = field(default_factory=dict)  # its sets of cross-core flags, all
 
 
@@ -206,11 +228,14 @@ class Scheduler:
         row.data_end = self.now
         row.occupied = max(self.now, row.start + row.given["occupancy"])
         row.end = row.occupied + row.given["drain"]
+        self.hand_over(row, row.data_start)
         if row.given["bytes"]:
             alone = min(row.cap_units, self.program.links[row.link].capacity_units)
             row.stretch_cycles = self.now - row.data_start - ceil_div(row.given["bytes"] * UNITS_PER_BYTE, alone)
         # Choice: sharing is the cause if it cost more than the wait before, or if that was for the row before only.
-        if row.stretch_cycles > (0 if row.waited_for == Wait.PIPE_ORDER else row.wait_cycles):
+        if row.waited_for != Wait.UNIT_FLAG and row.stretch_cycles > (
+            0 if row.waited_for == Wait.PIPE_ORDER else row.wait_cycles
+        ):
             row.waited_for, row.wait_cycles, row.released_by = Wait.BANDWIDTH, row.stretch_cycles, row.last_to_leave
 
     def occupancy_is_over(self, row: Row) -> bool:
@@ -238,6 +263,8 @@ class Scheduler:
                     self.start(pipe, pipe.queue.pop(0))
                     moved = True
                 held = pipe.working
+                if held is not None and held.waits_for_bits:
+                    moved |= self.try_bits(core, pipe, held)
                 if held is not None and held.kind in {Kind.WAIT_FLAG, Kind.BARRIER} and held.passed is None:
                     moved |= self.try_to_pass(core, name, pipe, held)
         return moved
@@ -271,16 +298,48 @@ class Scheduler:
             pipe.cold = True
         # Choice: flags and barriers have no start-up and no drain, and a flag that held nothing up leaves a cold pipe
         # cold and a warm one warm. Rows of S have neither either.
+        if row.given["unit_flag"]:
+            row.waits_for_bits = True
+        else:
+            self.begin(pipe, row)
+
+    def begin(self, pipe: PipeState, row: Row) -> None:
+        """The start of a row is known; of one on M with a unit flag it may have been before now."""
         row.cold = pipe.cold
         if row.kind in WORK:
             pipe.cold = False
         if row.kind == Kind.EXEC:
             on_pipe = row.pipe != Pipe.S
             startup = row.given["startup" if row.cold else "startup_warm"] if on_pipe else 0
-            row.occupied = self.now + startup + row.given["occupancy"]
+            row.occupied = row.start + startup + row.given["occupancy"]
             row.end = row.occupied + (row.given["drain"] if on_pipe else 0)
+            self.hand_over(row, row.start + startup)
         if row.kind == Kind.SET_FLAG:
             row.occupied = self.now + row.given["occupancy"]
+
+    def try_bits(self, core: Core, pipe: PipeState, row: Row) -> bool:
+        """Let a row with a unit flag begin, now or later, once its bits are as it needs them."""
+        bits = [core.bits.get(unit, Bit()) for unit in row.units]
+        if any(bit.up != (row.given["unit_flag"] == UnitFlag.LOWER) for bit in bits):
+            return False
+        row.waits_for_bits = False
+        ready = row.start
+        for bit in sorted(bits, key=lambda bit: bit.by):
+            begin = max(bit.first, bit.last - row.given["unit_lead"])
+            if begin > row.start:
+                row.start = begin
+                row.waited_for, row.wait_cycles, row.released_by = Wait.UNIT_FLAG, begin - ready, bit.by
+        if row.start > ready:
+            pipe.cold = True
+        self.begin(pipe, row)
+        return True
+
+    def hand_over(self, row: Row, begin: int) -> None:
+        """Set the bits of a row whose end is known."""
+        flag = row.given["unit_flag"]
+        if flag in {UnitFlag.RAISE, UnitFlag.LOWER}:
+            bit = Bit(flag == UnitFlag.RAISE, begin + row.given["unit_step"], row.end, row.number)
+            self.cores[row.core].bits.update(dict.fromkeys(row.units, bit))
 
     def try_to_pass(self, core: Core, name: Pipe, pipe: PipeState, row: Row) -> bool:
         """Let a WAIT_FLAG or BARRIER go on if what it waits for is there."""
@@ -316,6 +375,7 @@ class Scheduler:
             for core in self.cores
             for pipe in core.pipes.values()
             if pipe.working is not None and pipe.working.kind == Kind.TRANSFER and pipe.working.data_start is None
+            if not pipe.working.waits_for_bits and pipe.working.start <= self.now
         ]
         for row in new:
             row.l2_hit = self.l2.look_and_update(row)
@@ -345,6 +405,8 @@ class Scheduler:
         """Whether a row will do something by itself as time passes."""
         if row.kind == Kind.SET_FLAG:  # later it only waits for rows before it
             return row.occupied is not None and row.occupied > self.now
+        if row.kind == Kind.TRANSFER and row.start is not None and not row.waits_for_bits:
+            return not row.complete  # it starts now or later
         return not row.complete and (row.occupied is not None or row.data_start is not None)
 
     # --- Output
@@ -365,6 +427,8 @@ class Scheduler:
         return "\n".join(lines)
 
     def what(self, row: Row) -> str:
+        if row.waits_for_bits:
+            return "unit flags"
         return self.program.flag_text(*row.flag) if row.kind == Kind.WAIT_FLAG else "a barrier"
 
 
@@ -390,7 +454,8 @@ def program_rows(program: ScheduleInput) -> list[Row]:
             given = {name: int(column[index]) for name, column in columns.items()}
             base = int(program.slot_base_bytes[program.call_slot_start[call] + given["slot"]])
             kind, pipe, flag = Kind(given["kind"]), Pipe(given["pipe"]), (given["flag"], given["cross"])
-            rows.append(Row(len(rows), index, int(core), call, kind, pipe, given, base, flag))
+            units = program.templates[template].unit_sets[given["unit_set"]] if given["unit_flag"] else ()
+            rows.append(Row(len(rows), index, int(core), call, kind, pipe, given, base, flag, units))
     return rows
 
 

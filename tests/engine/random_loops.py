@@ -20,6 +20,7 @@ from random_programs import (
     execs,
     filler,
     held,
+    multiply_and_fetch,
     transfers,
 )
 from small_programs import (
@@ -97,6 +98,12 @@ def queued_tile(draw) -> Rows:
     ]
 
 
+def multiplied(draw, chip) -> Rows:
+    """Products and what fetches them, one after another or all products first."""
+    pairs = [multiply_and_fetch(draw, chip, 0) for _ in range(draw(st.integers(1, 3)))]
+    return [row for pair in pairs for row in pair]
+
+
 def free_buffers(draw) -> Rows:
     free_in, free_out = (draw(st.integers(1, 4)) for _ in range(2))
     return [set_flag(HardEvent.V_MTE2, QUEUE_ID)] * free_in + [set_flag(HardEvent.MTE3_V, QUEUE_ID)] * free_out
@@ -114,6 +121,9 @@ def ahead(draw) -> Rows:
     return [set_flag(event, AHEAD_ID)] * draw(st.integers(1, 3))
 
 
+PARTS = {"work": lambda draw, _: work(draw), "flag": handshake, "units": multiplied}
+
+
 def turn(draw, chip, *, queues: bool, barriers: bool) -> list[Rows]:
     """The calls of one turn: between one and four, and one may have no rows. `barriers`: on all pipes, too."""
     calls = []
@@ -121,13 +131,13 @@ def turn(draw, chip, *, queues: bool, barriers: bool) -> list[Rows]:
         rows: Rows = []
         for _ in range(draw(st.integers(1, 3))):
             what = draw(
-                st.sampled_from(["work", "flag", "barrier", "ahead"] + ["all"] * barriers + ["tile"] * 3 * queues)
+                st.sampled_from(
+                    ["work", "flag", "barrier", "ahead", "units"] + ["all"] * barriers + ["tile"] * 3 * queues
+                )
             )
             match what:
-                case "work":
-                    rows += work(draw)
-                case "flag":
-                    rows += handshake(draw, chip)
+                case "work" | "flag" | "units":
+                    rows += PARTS[what](draw, chip)
                 case "barrier":
                     rows.append(barrier(draw(st.sampled_from([Pipe.V, Pipe.MTE2, Pipe.MTE3])), draw(BRIEF)))
                 case "all":

@@ -17,7 +17,10 @@ from small_programs import (
     Fields,
     barrier,
     exec_row,
+    fix_store,
+    fixpipe,
     load,
+    mmad,
     program,
     s,
     set_cross,
@@ -27,7 +30,7 @@ from small_programs import (
     wait_flag,
 )
 
-from ascendsim.engine.base import UNITS_PER_BYTE, CrossMode, L2Info, ScheduleInput
+from ascendsim.engine.base import UNITS_PER_BYTE, CrossMode, L2Info, ScheduleInput, UnitFlag
 from ascendsim.terms import HardEvent, Pipe
 
 PIPES = (Pipe.V, Pipe.MTE2, Pipe.MTE3)
@@ -52,6 +55,10 @@ EVENTS = [event for event in HardEvent if event <= HardEvent.MTE3_S]
 """Pairs that are drawn: those of a vector core. To an engine a pair is a number and two pipes: others add nothing."""
 EVENT = st.sampled_from(EVENTS)
 EVENT_HELD = st.sampled_from([e for e in EVENTS if e.dst not in {Pipe.S, e.src}])
+UNITS = 5
+"""Of L0C."""
+LONG = st.integers(0, 60)
+KEEP_OR_RAISE = st.sampled_from([UnitFlag.KEEP, UnitFlag.RAISE, UnitFlag.RAISE])
 SET = st.integers(1, 2)
 """Occupancy of a SET_FLAG: the contract asks for at least 1."""
 BASES = (0, 448)
@@ -87,6 +94,7 @@ class Script:
         used: flag ids used up since the last PIPE_ALL barrier.
         waits: open waits for its own flags.
         cross_sets, cross_waits: how many it has.
+        up: units of L0C whose bits are up.
         rows: rows that are in no call yet.
     """
 
@@ -95,6 +103,7 @@ class Script:
     tiles: int = 0
     cross_sets: Counter[CrossFlag] = field(default_factory=Counter)
     cross_waits: Counter[CrossFlag] = field(default_factory=Counter)
+    up: set[int] = field(default_factory=set)
     rows: list[Fields] = field(default_factory=list)
 
 
@@ -327,6 +336,53 @@ def work(draw, chip: Chip, _core: int) -> list[Fields]:
     return [execs(draw, pipe, chip.shape) for _ in range(draw(COUNT))]
 
 
+@cache
+def some_of(units: tuple[int, ...]):
+    """Some units, at least one."""
+    return st.lists(st.sampled_from(units), min_size=1, unique=True).map(lambda found: tuple(sorted(found)))
+
+
+def multiply(draw, chip: Chip, core: int) -> list[Fields]:
+    """An instruction on M on units that nobody has handed over; it keeps their flags or hands them over."""
+    script = chip.scripts[core]
+    down = tuple(unit for unit in range(UNITS) if unit not in script.up)
+    if not down:
+        return []
+    units, flag = draw(some_of(down)), draw(KEEP_OR_RAISE)
+    script.up |= set(units) if flag == UnitFlag.RAISE else set()
+    row = mmad(units, draw(LONG), flag) | times_of(draw, chip.shape)
+    own = row["occupancy"] + min(row["startup"], row["startup_warm"])
+    return [row | {"unit_step": draw(SMALL), "unit_lead": draw(st.integers(0, own))}]
+
+
+def times_of(draw, shape: Shape) -> Fields:
+    startup, warm = draw(STARTUPS)
+    return {"startup": startup, "startup_warm": startup if shape.plain_startup else warm, "drain": draw(DRAIN)}
+
+
+def fetch(draw, chip: Chip, core: int) -> list[Fields]:
+    """Fetch some of what M has handed over, by an instruction or a transfer."""
+    script = chip.scripts[core]
+    if not script.up:
+        return []
+    units = draw(some_of(tuple(sorted(script.up))))
+    script.up -= set(units)
+    more = {"unit_step": draw(SMALL), "unit_lead": draw(LONG)}
+    if draw(YES_OR_NO):
+        return [fixpipe(units, draw(EXEC)) | times_of(draw, chip.shape) | more]
+    return [fix_store(units, 0) | transfers(draw, Pipe.MTE3, chip.shape) | {"pipe": Pipe.FIX} | more]
+
+
+def multiply_and_fetch(draw, chip: Chip, core: int) -> list[Fields]:
+    """A product and what fetches it, in either order of the program."""
+    rows = multiply(draw, chip, core)
+    if not rows or rows[0]["unit_flag"] != UnitFlag.RAISE:
+        return rows
+    chip.scripts[core].up -= set(rows[0]["units"])
+    fetched = fixpipe(rows[0]["units"], draw(EXEC), unit_step=draw(SMALL), unit_lead=draw(LONG))
+    return [fetched, *rows] if draw(YES_OR_NO) else [*rows, fetched]
+
+
 STEPS = {
     "exec": work,
     "load": lambda draw, chip, _: [transfers(draw, Pipe.MTE2, chip.shape)],
@@ -341,8 +397,11 @@ STEPS = {
     "barrier": lambda draw, *_: [barrier(draw(st.sampled_from(PIPES)), draw(BRIEF))],
     "barrier_all": barrier_all,
     "tile": tile,
+    "multiply": multiply,
+    "fetch": fetch,
+    "multiply and fetch": multiply_and_fetch,
 }
-LIKELY = [*STEPS, "set", "sync"]
+LIKELY = [*STEPS, "set", "cross set", "sync", "sync", "multiply", "fetch"]
 
 
 @cache

@@ -12,6 +12,7 @@ from ascendsim.engine.base import (
     ScheduleInput,
     TemplateSchedule,
     Timeline,
+    UnitFlag,
     Wait,
 )
 from ascendsim.terms import HardEvent, Pipe
@@ -21,6 +22,7 @@ QUEUES = tuple(pipe for pipe in Pipe if pipe not in {Pipe.S, Pipe.ALL})
 GM, L2_LINK = 0, 1
 MISS = L2Info("miss", 1 << 20, 64, 256)
 Fields = dict[str, int]
+"""A row: its columns, and with a unit flag "units", a tuple of them."""
 
 
 def exec_row(pipe: Pipe, occupancy: int, startup: int = 0, warm: int = 0, drain: int = 0) -> Fields:
@@ -94,6 +96,29 @@ def store(count: int, cap: float = 1, **more: int) -> Fields:
     return transfer(Pipe.MTE3, count, cap, **more)
 
 
+def mmad(units: tuple[int, ...], occupancy: int, flag: UnitFlag = UnitFlag.RAISE, **more: int) -> Fields:
+    """An instruction on M with a unit flag; `more` has unit_step and unit_lead."""
+    return exec_row(Pipe.M, occupancy) | {"unit_flag": flag, "units": units} | more
+
+
+def fixpipe(units: tuple[int, ...], occupancy: int, **more: int) -> Fields:
+    """An instruction on FIX that waits for unit flags and lowers them."""
+    return exec_row(Pipe.FIX, occupancy) | {"unit_flag": UnitFlag.LOWER, "units": units} | more
+
+
+def fix_store(units: tuple[int, ...], count: int, cap: float = 1, **more: int) -> Fields:
+    """As a transfer."""
+    return transfer(Pipe.FIX, count, cap, **more) | {"unit_flag": UnitFlag.LOWER, "units": units}
+
+
+def template_of(rows: list[Fields]) -> TemplateSchedule:
+    """A template of rows, each set of units once."""
+    sets = list(dict.fromkeys(row["units"] for row in rows if "units" in row))
+    numbered = [row | {"unit_set": sets.index(row["units"])} if "units" in row else row for row in rows]
+    columns = {name: np.array([row.get(name, 0) for row in numbered], np.int64) for name in SCHEDULE_COLUMNS}
+    return TemplateSchedule(columns, tuple(sets))
+
+
 def program(
     *calls: tuple[int, list[Fields]],
     cores: int | None = None,
@@ -106,12 +131,8 @@ def program(
     cross_cycles: int = 0,
 ) -> ScheduleInput:
     """Calls are (core, rows); capacities are bytes per cycle; every call has the same slots at `bases`."""
-    templates = tuple(
-        TemplateSchedule({name: np.array([row.get(name, 0) for row in rows], np.int64) for name in SCHEDULE_COLUMNS})
-        for _, rows in calls
-    )
     return ScheduleInput(
-        templates=templates,
+        templates=tuple(template_of(rows) for _, rows in calls),
         call_core=np.array([core for core, _ in calls], np.int64),
         call_template=np.arange(len(calls)),
         call_slot_start=np.zeros(len(calls), np.int64),

@@ -30,7 +30,11 @@ from small_programs import (
     GM,
     L2_LINK,
     barrier,
+    exec_row,
+    fix_store,
+    fixpipe,
     load,
+    mmad,
     program,
     s,
     set_flag,
@@ -43,7 +47,7 @@ from small_programs import (
 
 from ascendsim import analysis, machine
 from ascendsim.engine import reference
-from ascendsim.engine.base import TIMELINE_COLUMNS, UNITS_PER_BYTE, Keep, Kind, L2Info, TemplateSchedule, Wait
+from ascendsim.engine.base import TIMELINE_COLUMNS, UNITS_PER_BYTE, Keep, Kind, L2Info, UnitFlag, Wait
 from ascendsim.errors import Deadlock
 from ascendsim.terms import HardEvent, Pipe
 
@@ -522,6 +526,129 @@ def test_transfers_of_one_cycle_look_l2_up_in_core_order_then_pipe_order(schedul
     assert pipes["l2_hit"].tolist() == [1, 0]
 
 
+# --- Unit flags
+
+KEEP = UnitFlag.KEEP
+
+
+def test_a_fetch_starts_with_the_first_unit_and_ends_behind_the_last(schedule):
+    """40 cycles of M on ten units; FIX takes 20 for as many, or 80."""
+    made = mmad((0, 1), 40, unit_step=4, unit_lead=36)
+    quick = one_core(schedule, made, fixpipe((0, 1), 20, unit_step=2, unit_lead=18))
+    assert times(quick) == [(1, 1, 41, 41), (2, 23, 43, 43)]
+    assert waits(quick)[1] == (Wait.UNIT_FLAG, 21, 0)
+    slow = one_core(schedule, made, fixpipe((0, 1), 80, unit_step=8, unit_lead=72))
+    assert times(slow)[1] == (2, 5, 85, 85)
+    assert waits(slow)[1] == (Wait.UNIT_FLAG, 3, 0)
+
+
+def test_a_product_starts_with_the_first_unit_that_is_fetched_and_ends_behind_the_last(schedule):
+    """How long before the end of the transfer it started is known when that is through."""
+    rows = [mmad((0,), 10), fix_store((0,), 40, unit_step=5), mmad((0,), 20, unit_step=2, unit_lead=18)]
+    t = one_core(schedule, *rows, s(100), exec_row(Pipe.M, 3))
+    assert times(t) == [(1, 1, 11, 11), (2, 11, 51, 51), (3, 33, 53, 53), (3, 3, 103, 103), (104, 104, 107, 107)]
+    assert waits(t)[1:3] == [(Wait.UNIT_FLAG, 9, 0), (Wait.UNIT_FLAG, 22, 1)]
+    long = one_core(schedule, *rows[:2], mmad((0,), 70, unit_step=7, unit_lead=63))
+    assert times(long)[2] == (3, 16, 86, 86)
+
+
+def test_a_product_that_waits_leaves_its_place_in_the_queue_when_it_is_ready(schedule):
+    rows = [mmad((0,), 10), fix_store((0,), 40), mmad((0,), 20, unit_lead=18), exec_row(Pipe.M, 1), exec_row(Pipe.M, 1)]
+    t = one_core(schedule, *rows, depth=1)
+    assert times(t)[2:] == [(3, 33, 53, 53), (12, 53, 54, 54), (54, 54, 55, 55)]
+    assert t["stuck_cycles"].tolist() == [0, 0, 0, 8, 41]
+
+
+def test_products_that_keep_the_flag_wait_for_the_fetch_and_hand_nothing_over(schedule):
+    rows = [mmad((0,), 10), fixpipe((0,), 30), mmad((0,), 5, KEEP), mmad((0,), 5), fixpipe((0,), 3)]
+    t = one_core(schedule, *rows)
+    assert times(t) == [(1, 1, 11, 11), (2, 11, 41, 41), (3, 41, 46, 46), (4, 46, 51, 51), (5, 51, 54, 54)]
+    assert waits(t)[2:] == [(Wait.UNIT_FLAG, 30, 1), (Wait.PIPE_ORDER, 42, 2), (Wait.UNIT_FLAG, 10, 3)]
+
+
+def test_two_halves_of_l0c_let_products_and_fetches_overlap(schedule):
+    turn = [mmad((0,), 10), fixpipe((0,), 10), mmad((1,), 10), fixpipe((1,), 10)]
+    t = one_core(schedule, *turn, *turn, depth=8)
+    assert t["start"].tolist() == [1, 11, 11, 21, 21, 31, 31, 41]
+    assert Wait.UNIT_FLAG not in t["waited_for"][4:].tolist()
+    single = one_core(schedule, *(turn[:2] * 4))
+    assert single["start"].tolist() == [1, 11, 21, 31, 41, 51, 61, 71]
+
+
+def test_several_fetches_share_a_product_and_the_next_waits_for_all(schedule):
+    parts = [fixpipe((0,), 9), fixpipe((1, 2), 9)]
+    t = one_core(schedule, mmad((0, 1, 2), 10), *parts, mmad((0, 1), 5), mmad((2,), 5), fixpipe((0, 1, 2), 4))
+    assert t["start"].tolist() == [1, 11, 20, 29, 34, 39]
+    assert waits(t)[3:] == [(Wait.UNIT_FLAG, 18, 2), (Wait.PIPE_ORDER, 29, 3), (Wait.UNIT_FLAG, 10, 4)]
+
+
+def test_other_units_and_other_cores_have_flags_of_their_own(schedule):
+    t = schedule(
+        program((0, [mmad((0,), 50), fixpipe((0,), 1)]), (1, [mmad((0,), 5), mmad((1,), 5), fixpipe((0,), 9)]))
+    )
+    assert t["start"].tolist() == [1, 51, 1, 6, 6]
+
+
+def test_a_fetch_may_come_before_its_product(schedule):
+    t = one_core(schedule, fixpipe((0,), 9), mmad((0,), 5))
+    assert times(t) == [(1, 7, 16, 16), (2, 2, 7, 7)]
+    assert waits(t)[0] == (Wait.UNIT_FLAG, 6, 1)
+
+
+def test_a_pipe_that_waited_for_a_unit_flag_is_cold_and_one_that_did_not_as_it_was(schedule):
+    fetch = fixpipe((0,), 4) | {"startup": 7, "startup_warm": 2}
+    before = exec_row(Pipe.FIX, 30, startup=7, warm=2)
+    held = one_core(schedule, before, mmad((0,), 60), fetch)
+    assert times(held)[2] == (3, 62, 73, 73)
+    not_held = one_core(schedule, before, mmad((0,), 20), fetch)
+    assert times(not_held)[2] == (3, 38, 44, 44)
+
+
+def test_sharing_a_link_is_no_cause_of_what_waited_for_a_unit_flag(schedule):
+    other = (1, [s(10), load(40, 4)])
+    t = schedule(program((0, [mmad((0,), 10), fix_store((0,), 40, 4)]), other))
+    assert t["stretch_cycles"].tolist()[1] > 9
+    assert waits(t)[1] == (Wait.UNIT_FLAG, 9, 0)
+
+
+def test_waiting_for_a_unit_flag_is_stalled_time(schedule):
+    t = one_core(schedule, mmad((0,), 10), fixpipe((0,), 5), mmad((0,), 3))
+    assert t.totals.busy_cycles[0, [Pipe.M, Pipe.FIX]].tolist() == [13, 5]
+    assert t.totals.stalled_cycles[0, [Pipe.M, Pipe.FIX]].tolist() == [5, 9]
+    assert t.totals.wait_cycles[:, Wait.UNIT_FLAG].tolist() == [0, 9, 5]
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([fixpipe((0,), 9), mmad((1,), 5)], "core 0: FIX waits for unit flags that no Mmad raises"),
+        ([mmad((0,), 9), mmad((0,), 5, KEEP)], "core 0: M waits for unit flags that no Fixpipe lowers"),
+        ([mmad((0, 1), 9), fixpipe((0,), 5), mmad((1,), 5)], "core 0: M waits for unit flags that no Fixpipe lowers"),
+    ],
+)
+@pytest.mark.parametrize("engine", ["reference", "compiled"])
+def test_a_deadlock_names_the_pipe_that_unit_flags_hold(engine, rows, words):
+    with pytest.raises(Deadlock, match=words):
+        one_core(ENGINES[engine], *rows)
+    with pytest.raises(Deadlock):
+        one_core(ENGINES["plain"], *rows)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (v(3) | {"unit_flag": UnitFlag.RAISE, "units": (0,)}, "only instructions on M keep and raise unit flags"),
+        (mmad((0,), 3, unit_lead=4), "the unit_lead of an instruction on M is at most its start-up and occupancy"),
+        (store(3) | {"unit_flag": UnitFlag.LOWER, "units": (0,)}, "on FIX lower unit flags"),
+        (exec_row(Pipe.M, 3) | {"unit_flag": UnitFlag.KEEP}, "a row names a set of units; there are 0"),
+        (mmad((-1,), 3), "units are never negative"),
+    ],
+)
+def test_unit_flags_that_the_engines_could_not_schedule_are_refused(row, words):
+    with pytest.raises(ValueError, match=words):
+        program((0, [row]))
+
+
 # --- Edges
 
 
@@ -752,7 +879,7 @@ def test_a_slower_row_makes_no_row_earlier(p, data):
     for name in names:
         columns[name][row] += data.draw(st.shared(st.integers(1, 50), key="more"))
     templates = list(p.templates)
-    templates[p.call_template[call]] = TemplateSchedule(columns)
+    templates[p.call_template[call]] = replace(templates[p.call_template[call]], columns=columns)
     after = reference.schedule(replace(p, templates=tuple(templates)))
     for name in ("dispatched", "start", "occupied", "end"):
         assert (after[name] >= before[name]).all()

@@ -46,6 +46,8 @@ class Slow:
             self.busy[core, pipe, start : t["end"][row]] = True
         if t["waited_for"][row] in HELD:
             self.stalled[core, pipe, start : start + t["wait_cycles"][row]] = True
+        if t["waited_for"][row] == Wait.UNIT_FLAG:
+            self.stalled[core, pipe, start - t["wait_cycles"][row] : start] = True
         if pipe != Pipe.S:
             begun = t["dispatched"][row] - dispatch
             self.busy[core, Pipe.S, begun : t["dispatched"][row]] = True
