@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.device import Device, TransferCost, VectorCost, VectorFunctionCost
+from ascendsim.device import Device, Line, TransferCost, VectorCost, VectorFunctionCost
 from ascendsim.dtypes import DType
 from ascendsim.engine.base import SCHEDULE_COLUMNS, UNITS_PER_BYTE, Kind, LinkInfo, TemplateSchedule
 from ascendsim.errors import DeviceError
@@ -299,11 +299,14 @@ Box = tuple[int, int, int, int]
 def _path(cost: TransferCost, box: Box, dtype: DType, order: dict[str, int], suffix: str) -> Fields:
     """Bytes of the pieces; start-up and cap of the line that dominates for this many."""
     total_bytes = pieces_bytes(cost.piece_bytes, *box, once=cost.once)
-    line = max(cost.lines, key=lambda line: line.fixed_cycles + total_bytes / line.bytes_per_cycle)
+    lines = cost.lines
+    if cost.elements_per_cycle is not None:
+        lines = (*lines, Line(fixed_cycles=0, bytes_per_cycle=cost.elements_per_cycle * dtype.bytes))
+    line = max(lines, key=lambda line: line.fixed_cycles + total_bytes / line.bytes_per_cycle)
     _, count, length, _ = box
     exposed = min(1.0, count * length / cost.overlap_bytes)
     odd = cost.odd_burst_cycles * _odd_bursts(box)
-    cap = _limited(line.bytes_per_cycle, cost.elements_per_cycle, dtype)
+    cap = line.bytes_per_cycle
     if cost.row_pieces is not None and total_bytes:
         cap = min(cap, total_bytes / (count * cost.row_pieces.of_row(length) * cost.row_pieces.cycles))
     return {
@@ -313,11 +316,6 @@ def _path(cost: TransferCost, box: Box, dtype: DType, order: dict[str, int], suf
         f"cap_units{suffix}": int(cap * UNITS_PER_BYTE),
         f"link{suffix}": order[cost.link],
     }
-
-
-def _limited(bytes_per_cycle: float, elements_per_cycle: int | None, dtype: DType) -> float:
-    """A rate, where it also counts elements: narrow ones are fewer bytes."""
-    return bytes_per_cycle if elements_per_cycle is None else min(bytes_per_cycle, elements_per_cycle * dtype.bytes)
 
 
 def _odd_bursts(box: Box) -> int:
@@ -407,7 +405,9 @@ def _local(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict
         raise DeviceError(f"device {device.name} has no cost for {row.op.api} (table local.{row.op.family})")
     count, length, _, _ = burst_geometry(row)
     assert row.dst is not None
-    rate = _limited(cost.bytes_per_cycle, cost.elements_per_cycle, row.dst.dtype)
+    rate = cost.bytes_per_cycle
+    if cost.elements_per_cycle is not None:
+        rate = min(rate, cost.elements_per_cycle * row.dst.dtype.bytes)
     cycles = cost.fixed_cycles + math.ceil(count * length / rate)
     return {"kind": Kind.EXEC, "startup": cost.startup, "occupancy": max(cost.min_cycles, cycles)}
 
