@@ -62,7 +62,7 @@ LAYERS = {
     },
     "library": set(),
     "banks": {"device", "isa", "terms"},
-    "cost": {"banks", "device", "engine", "errors", "isa", "program", "terms"},
+    "cost": {"banks", "device", "dtypes", "engine", "errors", "isa", "memory", "program", "terms"},
     "analysis": {"cross", "engine", "isa", "memory", "program", "terms"},
     "conflicts": {"banks", "cost", "device", "isa", "library", "program", "terms"},
     "checks": {

@@ -352,7 +352,7 @@ class MmadInstructions:
 def result_offsets(row: Row) -> Offsets:
     """Return the bytes at which the elements of the result begin in L0C, counted from dst."""
     assert row.dst is not None
-    if _is_empty(row):
+    if is_empty(row):
         return np.zeros(0, np.int64)
     width = row.dst.dtype.bytes
     return offsets(Layout.NZ_L0C, row.param("m"), row.param("n"), width).reshape(-1) * width
