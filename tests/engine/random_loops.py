@@ -125,14 +125,17 @@ PARTS = {"work": lambda draw, _: work(draw), "flag": handshake, "units": multipl
 
 
 def turn(draw, chip, *, queues: bool, barriers: bool) -> list[Rows]:
-    """The calls of one turn: between one and four, and one may have no rows. `barriers`: on all pipes, too."""
+    """The calls of one turn: between one and four, and one may have no rows.
+
+    `barriers`: on all pipes, too, and products with what fetches them; not where a pipe is held.
+    """
     calls = []
     for _ in range(draw(st.integers(1, 3))):
         rows: Rows = []
         for _ in range(draw(st.integers(1, 3))):
             what = draw(
                 st.sampled_from(
-                    ["work", "flag", "barrier", "ahead", "units"] + ["all"] * barriers + ["tile"] * 3 * queues
+                    ["work", "flag", "barrier", "ahead"] + ["all", "units"] * barriers + ["tile"] * 3 * queues
                 )
             )
             match what:

@@ -8,10 +8,24 @@ from agreement import PROFILE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_loops import assembled, loops
-from small_programs import barrier, exec_row, load, s, set_cross, set_flag, store, v, wait_cross, wait_flag
+from small_programs import (
+    barrier,
+    exec_row,
+    fix_store,
+    fixpipe,
+    load,
+    mmad,
+    s,
+    set_cross,
+    set_flag,
+    store,
+    v,
+    wait_cross,
+    wait_flag,
+)
 
 from ascendsim.engine import both, compiled, steady
-from ascendsim.engine.base import TIMELINE_COLUMNS, CrossMode, Keep, L2Info, Timeline, Wait
+from ascendsim.engine.base import TIMELINE_COLUMNS, CrossMode, Keep, L2Info, Timeline, UnitFlag, Wait
 from ascendsim.engine.totals import TotalsBuilder
 from ascendsim.errors import Deadlock
 from ascendsim.terms import HardEvent, Pipe
@@ -227,6 +241,24 @@ def test_a_pipe_that_waits_for_another_core_all_the_time(run):
     )
     modes = (CrossMode("all", ((0,),), ((0,),)),)
     tried(run, calls, cross_modes=modes, cross_cycles=4)
+
+
+@pytest.mark.parametrize("depth", [1, 8])
+@pytest.mark.parametrize("units", [((0, 1), (0, 1)), ((0,), (1,))])
+def test_a_loop_of_products_and_what_fetches_them(run, depth, units):
+    """On one part of L0C, and on two in turns; a third has its flag up all the time."""
+    turn = [
+        row
+        for part in units
+        for row in (
+            mmad(part, 9, UnitFlag.KEEP),
+            mmad(part, 20, unit_step=2, unit_lead=18),
+            fix_store(part, 70, 2, unit_step=4, unit_lead=31),
+        )
+    ]
+    part = tried(run, on_core(0, [mmad((2,), 5)], *[turn] * 400, [fixpipe((2,), 3)], END), depth=depth)
+    assert part.totals.wait_count[:, Wait.UNIT_FLAG].max() > 300
+    assert skipped_rows(part) > 0.5 * part.row_count
 
 
 @pytest.mark.parametrize("depth", [1, 2])
