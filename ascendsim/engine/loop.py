@@ -60,6 +60,9 @@ class Stop(IntEnum):
 @compiled_in_place
 def run(p: Program, s: State) -> int:
     """Go on until there is a reason to stop."""
+    if p.l2_warm and s.counts[Count.IS_WARM] == 0:
+        s.counts[Count.IS_WARM] = 1
+        _warm_up(p, s)
     while True:
         while s.counts[Count.READY] > 0:
             s.counts[Count.READY] -= 1
@@ -173,7 +176,8 @@ def _run_pipe(p: Program, s: State, core: int, pipe: int) -> int:
     if p.l2_mode == 0:
         _push(s, start << TIME_SHIFT | _PHASE | at)
         return 0
-    return _begin_data(p, s, core, at, 1 if p.l2_mode == 1 else 0)
+    _choose_way(p, s, at, hot, 1 if p.l2_mode == 1 else 0, p.table[hot, Field.BYTES])
+    return _begin_data(p, s, core, at)
 
 
 @inlined
@@ -471,30 +475,82 @@ def _next_event(p: Program, s: State) -> bool:
         _join(p, s, _pop(s) & (_PHASE - 1), now)
         return True
     # All starts of this cycle in (core, pipe) order; what they set off may start more in the same cycle, later.
+    starts = 0
     while s.counts[Count.HEAP] > 0 and s.heap[0] >> UNIT_BITS == now << 1 | 1:
         at = _pop(s) & (_PHASE - 1)
+        s.batch[starts] = at
+        starts += 1
         place = s.unit[at, Unit.PLACE]
         hot = s.queue[at, place, Queued.HOT]
-        slot = p.call_slot[s.queue[at, place, Queued.CALL]] + p.table[hot, Field.SLOT]
-        first = p.slot_base[slot] + p.table[hot, Field.OFFSET]
-        hit = _access(p, s, first, p.table[hot, Field.ROWS], p.table[hot, Field.LENGTH], p.table[hot, Field.PITCH])
-        if _begin_data(p, s, at // PIPES, at, 1 if hit else 0):
+        if p.table[hot, Field.BYPASS] and not p.table[hot, Field.WRITES] and p.table[hot, Field.BYTES] > 0:
+            s.in_use[at] = _first_byte(p, hot, s.queue[at, place, Queued.CALL]) // p.line_bytes
+    for i in range(starts):
+        at = s.batch[i]
+        _look_up(p, s, at)
+        if _begin_data(p, s, at // PIPES, at):
             _wake(s, at // PIPES, at % PIPES)
     return True
 
 
 @inlined
-def _begin_data(p: Program, s: State, core: int, at: int, hit: int) -> int:
+def _first_byte(p: Program, hot: int, call: int) -> int:
+    """Where a transfer's box begins in GM."""
+    return p.slot_base[p.call_slot[call] + p.table[hot, Field.SLOT]] + p.table[hot, Field.OFFSET]
+
+
+@inlined
+def _look_up(p: Program, s: State, at: int) -> None:
+    """Find out how a transfer goes: what L2 has of it, and whether another core uses its line."""
+    place = s.unit[at, Unit.PLACE]
+    hot, call = s.queue[at, place, Queued.HOT], s.queue[at, place, Queued.CALL]
+    moves = p.table[hot, Field.BYTES]
+    if p.table[hot, Field.BYPASS]:
+        _choose_way(p, s, at, hot, 0, moves)
+        if s.in_use[at] != NONE and _is_used_elsewhere(s, at):
+            s.unit[at, Unit.LINK] = p.table[hot, Field.LINK_CLASH]
+            s.unit[at, Unit.CLASS] = p.table[hot, Field.CLASS_CLASH]
+        return
+    hit, touched, written_back = _access(p, s, hot, call)
+    if p.table[hot, Field.WRITES]:
+        hit = written_back == 0
+        if moves > 0:
+            moves = max(moves, written_back * p.line_bytes)
+    elif not hit and moves > 0:
+        moves = (touched + written_back) * p.line_bytes
+    _choose_way(p, s, at, hot, 1 if hit else 0, moves)
+
+
+@inlined
+def _is_used_elsewhere(s: State, at: int) -> bool:
+    """Whether a pipe of another core loads, past L2, what begins in the same line."""
+    line, core = s.in_use[at], at // PIPES
+    for other in range(s.in_use.shape[0]):
+        if s.in_use[other] == line and other // PIPES != core:
+            return True
+    return False
+
+
+@inlined
+def _choose_way(p: Program, s: State, at: int, hot: int, hit: int, moves: int) -> None:
+    """Note how a transfer goes."""
+    s.unit[at, Unit.HIT], s.unit[at, Unit.MOVES] = hit, moves
+    if hit:
+        s.unit[at, Unit.LINK], s.unit[at, Unit.CLASS] = p.table[hot, Field.LINK_HIT], p.table[hot, Field.CLASS_HIT]
+    else:
+        s.unit[at, Unit.LINK], s.unit[at, Unit.CLASS] = p.table[hot, Field.LINK], p.table[hot, Field.CLASS]
+
+
+@inlined
+def _begin_data(p: Program, s: State, core: int, at: int) -> int:
     """A transfer knows its way; return its pipe's bit if it is over because it has no bytes."""
     place = s.unit[at, Unit.PLACE]
     hot, start = s.queue[at, place, Queued.HOT], s.queue[at, place, Queued.START]
-    if hit:
+    if s.unit[at, Unit.HIT]:
         begin = p.table[hot, Field.STARTUP_HIT] if s.unit[at, Unit.WAS_COLD] else p.table[hot, Field.WARM_HIT]
     else:
         begin = p.table[hot, Field.STARTUP] if s.unit[at, Unit.WAS_COLD] else p.table[hot, Field.WARM]
-    s.unit[at, Unit.HIT] = hit
     s.unit[at, Unit.JOINED] = start + begin
-    if p.table[hot, Field.BYTES] == 0:
+    if s.unit[at, Unit.MOVES] == 0:
         _end_transfer(p, s, core, at, start + begin, 0, NONE)
         return 1 << (at - core * PIPES)
     _push(s, (start + begin) << TIME_SHIFT | at)
@@ -511,6 +567,7 @@ def _end_transfer(p: Program, s: State, core: int, at: int, through: int, stretc
         waited, cycles, by = _BANDWIDTH, stretch, rival
     occupied = max(through, start + p.table[hot, Field.OCCUPANCY])
     s.unit[at, Unit.HELD] = Held.NOT
+    s.in_use[at] = NONE
     _finish(p, s, core, at, occupied, occupied + p.table[hot, Field.DRAIN], waited, cycles, by, stretch)
     s.unit[at, Unit.HIT] = 0
 
@@ -552,13 +609,9 @@ def _settle(p: Program, s: State, link: int) -> None:
 @inlined
 def _join(p: Program, s: State, at: int, now: int) -> None:
     """A transfer begins its data phase."""
-    hot = s.queue[at, s.unit[at, Unit.PLACE], Queued.HOT]
-    if s.unit[at, Unit.HIT]:
-        link, which = p.table[hot, Field.LINK_HIT], p.table[hot, Field.CLASS_HIT]
-    else:
-        link, which = p.table[hot, Field.LINK], p.table[hot, Field.CLASS]
+    link, which = s.unit[at, Unit.LINK], s.unit[at, Unit.CLASS]
     _advance(p, s, link, now)
-    key = s.served[link, which] + p.table[hot, Field.BYTES] * UNITS_PER_BYTE
+    key = s.served[link, which] + s.unit[at, Unit.MOVES] * UNITS_PER_BYTE
     i = s.active[link, which]
     while i > 0 and s.finish[link, which, (i - 1) >> 1] > key:
         s.finish[link, which, i] = s.finish[link, which, (i - 1) >> 1]
@@ -600,7 +653,7 @@ def _leave(p: Program, s: State, link: int, now: int) -> None:
             at = _drop_first(s, link, which)
             place = s.unit[at, Unit.PLACE]
             alone = max(1, min(p.caps[link, which], s.link[link, Link.CAPACITY]))
-            units = p.table[s.queue[at, place, Queued.HOT], Field.BYTES] * UNITS_PER_BYTE
+            units = s.unit[at, Unit.MOVES] * UNITS_PER_BYTE
             stretch = now - s.unit[at, Unit.JOINED] - (units + alone - 1) // alone
             rival = before if before_at > s.unit[at, Unit.JOINED] else NONE
             if first < 0 or at < first:
@@ -615,30 +668,67 @@ def _leave(p: Program, s: State, link: int, now: int) -> None:
 
 
 @inlined
-def _access(p: Program, s: State, first: int, rows: int, length: int, pitch: int) -> bool:
-    """Touch a box of GM and return whether all its lines were resident before."""
+def _warm_up(p: Program, s: State) -> None:
+    """Leave L2 as the program itself does, without a clock: the first call of every core, then the second, ..."""
+    turn, more = 0, True
+    while more:
+        more = False
+        for core in range(s.core.shape[0]):
+            position = s.core[core, Core.POSITION] + turn
+            if position < s.core[core, Core.LAST]:
+                more = True
+                call = p.call_of[position]
+                template = p.call_template[call]
+                for hot in range(p.starts[template], p.starts[template + 1]):
+                    if p.table[hot, Field.KIND] == Kind.TRANSFER and not p.table[hot, Field.BYPASS]:
+                        _access(p, s, hot, call)
+        turn += 1
+
+
+@inlined
+def _access(p: Program, s: State, hot: int, call: int) -> tuple[bool, int, int]:
+    """Touch a row's box; return whether all its lines were resident, how many, and how many are written back for it."""
+    first = _first_byte(p, hot, call)
+    rows, length, pitch = p.table[hot, Field.ROWS], p.table[hot, Field.LENGTH], p.table[hot, Field.PITCH]
     if length <= 0 or rows <= 0:
-        return True
+        return True, 0, 0
     if pitch == length:
         rows, length = 1, length * rows
-    hit, row = True, 0
+    hit, row, touched, written_back = True, 0, 0, 0
     last = (first + (rows - 1) * pitch + length - 1) // p.line_bytes // p.segment_lines
     segment = first // p.line_bytes // p.segment_lines
     while segment <= last:
         while row < rows and (first + row * pitch + length - 1) // p.line_bytes // p.segment_lines < segment:
             row += 1
         segment = max(segment, (first + row * pitch) // p.line_bytes // p.segment_lines)
-        place = _touch(p, s, segment)
-        at = row
+        place, dropped = _touch(p, s, segment)
+        written_back += dropped
+        at, counted = row, -1
         while at < rows:
             begin = (first + at * pitch) // p.line_bytes - segment * p.segment_lines
             if begin >= p.segment_lines:
                 break
             end = (first + at * pitch + length - 1) // p.line_bytes - segment * p.segment_lines
-            hit &= _mark(s.lines[place], max(begin, 0), min(end, p.segment_lines - 1))
+            begin, end = max(begin, 0), min(end, p.segment_lines - 1)
+            hit &= _mark(s.lines[place], begin, end)
+            if p.table[hot, Field.WRITES]:
+                _mark(s.written[place], begin, end)
+            touched += max(0, end - max(begin - 1, counted))
+            counted = max(counted, end)
             at += 1
         segment += 1
-    return hit
+    return hit, touched, written_back
+
+
+@inlined
+def _count(words: Ints) -> int:
+    """How many bits are set."""
+    count = 0
+    for word in words:
+        while word:
+            word &= word - 1
+            count += 1
+    return count
 
 
 @inlined
@@ -665,23 +755,25 @@ def _slot(s: State, segment: int) -> int:
 
 
 @inlined
-def _touch(p: Program, s: State, segment: int) -> int:
-    """Make a segment the most recently used one, with room made for it; return its place."""
+def _touch(p: Program, s: State, segment: int) -> tuple[int, int]:
+    """Make a segment the most recently used one; return its place, and how many lines are written back to make room."""
     slot = _slot(s, segment)
-    place = s.slots[slot]
+    place, written_back = s.slots[slot], 0
     if place == NONE:
         if s.counts[Count.SEGMENTS] < p.l2_room:
             place = s.counts[Count.SEGMENTS]
             s.counts[Count.SEGMENTS] += 1
         else:
             place = s.counts[Count.OLDEST]
+            written_back = _count(s.written[place])
             _unlink(s, place)
             _forget(s, _slot(s, s.segment[place]))
             slot = _slot(s, segment)
         s.slots[slot], s.segment[place] = place, segment
         s.lines[place, :] = 0
+        s.written[place, :] = 0
     elif place == s.counts[Count.NEWEST]:
-        return place
+        return place, 0
     else:
         _unlink(s, place)
     newest = s.counts[Count.NEWEST]
@@ -691,7 +783,7 @@ def _touch(p: Program, s: State, segment: int) -> int:
     else:
         s.newer[newest] = place
     s.counts[Count.NEWEST] = place
-    return place
+    return place, written_back
 
 
 @inlined
