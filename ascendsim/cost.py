@@ -236,10 +236,15 @@ def _transfer(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: d
     is_load = gm_role == "src0"
     miss = _transfer_cost(device, row, "_miss" if is_load else "")
     hit = _transfer_cost(device, row, "_hit") if is_load else miss
+    bypasses = tensors[operand.tensor].bypasses_l2
+    if is_load and bypasses and any(n % device.l2.line_bytes.value for n in (operand.offset_bytes, length, src_pitch)):
+        total += count * device.l2.bypass_row_bytes.value
     return {
         "kind": Kind.TRANSFER,
         "occupancy": miss.min_cycles,
         "bytes": total,
+        "writes": int(not is_load),
+        "bypass": int(bypasses),
         "slot": tensors[operand.tensor].slot,
         "gm_offset": operand.offset_bytes,
         "gm_rows": count,
@@ -247,6 +252,8 @@ def _transfer(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: d
         "gm_pitch": src_pitch if is_load else dst_pitch,
         **_path(miss, total, order, ""),
         **_path(hit, total, order, "_hit"),
+        **({} if is_load else {"link": order[device.l2.memory_link]}),
+        "link_clash": order[device.l2.same_line_link],
     }
 
 
