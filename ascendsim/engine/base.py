@@ -39,10 +39,10 @@ the link at the first whole cycle by which its bytes are through; its occupancy 
 up, cap and link depend on whether the row is a hit in L2 when it starts.
 
 **L2** keeps segments in least-recently-used order and, in each, which lines are there and which of them were written.
-It has room for `bytes // segment_bytes` segments, at least one, however few of their lines are resident. A transfer
-touches its segments once each, ascending; each makes room when it comes, and a dropped segment loses its lines, so
-that a box larger than L2 leaves its last segments. The written lines of a dropped segment are *written back*. Looking
-and updating happen at the row's start, for loads and stores alike.
+It has room for `bytes // line_bytes` lines. A transfer touches its segments once each, ascending; when one has taken its
+lines in, the least recently used others are dropped, whole, until the rest has room, so that a box larger than L2 leaves
+its last segments. The written lines of a dropped segment are *written back*. Looking and updating happen at the row's
+start, for loads and stores alike.
 - A load is a hit if every line it touches is resident before. One that misses moves all lines that it touches, whole
   and each once, and on top what it made L2 write back.
 - A store (`writes`) makes its lines resident and written. It is a hit if nothing is written back for it. Otherwise it

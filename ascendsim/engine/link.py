@@ -116,7 +116,8 @@ class L2:
         self._info = info
         self._segments: OrderedDict[int, tuple[int, int]] = OrderedDict()
         """Bit masks of resident and of written lines."""
-        self._room = max(1, info.bytes // info.segment_bytes)
+        self._room = info.bytes // info.line_bytes
+        self._resident = 0
 
     def line(self, byte: int) -> int:
         """Return the line that a byte of GM is in."""
@@ -130,8 +131,10 @@ class L2:
             resident_before = resident_before and (lines & ~resident) == 0
             touched += lines.bit_count()
             self._segments[segment] = resident | lines, written | (lines if writes else 0)
-            if len(self._segments) > self._room:
-                _, (_, dropped) = self._segments.popitem(last=False)
+            self._resident += (lines & ~resident).bit_count()
+            while self._resident > self._room and len(self._segments) > 1:
+                _, (gone, dropped) = self._segments.popitem(last=False)
+                self._resident -= gone.bit_count()
                 written_back += dropped.bit_count()
         return resident_before, touched * self._info.line_bytes, written_back * self._info.line_bytes
 

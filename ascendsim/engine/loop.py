@@ -701,8 +701,7 @@ def _access(p: Program, s: State, hot: int, call: int) -> tuple[bool, int, int]:
         while row < rows and (first + row * pitch + length - 1) // p.line_bytes // p.segment_lines < segment:
             row += 1
         segment = max(segment, (first + row * pitch) // p.line_bytes // p.segment_lines)
-        place, dropped = _touch(p, s, segment)
-        written_back += dropped
+        place = _touch(s, segment)
         at, counted = row, -1
         while at < rows:
             begin = (first + at * pitch) // p.line_bytes - segment * p.segment_lines
@@ -710,39 +709,60 @@ def _access(p: Program, s: State, hot: int, call: int) -> tuple[bool, int, int]:
                 break
             end = (first + at * pitch + length - 1) // p.line_bytes - segment * p.segment_lines
             begin, end = max(begin, 0), min(end, p.segment_lines - 1)
-            hit &= _mark(s.lines[place], begin, end)
+            new = _mark(s.lines[place], begin, end)
+            hit &= new == 0
+            s.counts[Count.LINES] += new
             if p.table[hot, Field.WRITES]:
                 _mark(s.written[place], begin, end)
             touched += max(0, end - max(begin - 1, counted))
             counted = max(counted, end)
             at += 1
+        while s.counts[Count.LINES] > p.l2_lines and s.counts[Count.OLDEST] != place:
+            written_back += _drop_oldest(s)
         segment += 1
     return hit, touched, written_back
 
 
 @inlined
-def _count(words: Ints) -> int:
+def _bits(word: int) -> int:
     """How many bits are set."""
-    count = 0
-    for word in words:
-        while word:
-            word &= word - 1
-            count += 1
-    return count
+    word -= word >> 1 & 0x5555555555555555
+    word = (word & 0x3333333333333333) + (word >> 2 & 0x3333333333333333)
+    word = word + (word >> 4) & 0x0F0F0F0F0F0F0F0F
+    word += word >> 8
+    word += word >> 16
+    return (word + (word >> 32)) & 127
 
 
 @inlined
-def _mark(lines: Ints, begin: int, end: int) -> bool:
-    """Make lines resident, ends included; return whether they were before."""
-    hit = True
+def _drop_oldest(s: State) -> int:
+    """Drop the least recently used segment; return how many of its lines were written."""
+    place, written = s.counts[Count.OLDEST], 0
+    for word in range(s.lines.shape[1]):
+        s.counts[Count.LINES] -= _bits(s.lines[place, word])
+        written += _bits(s.written[place, word])
+    _unlink(s, place)
+    _forget(s, _slot(s, s.segment[place]))
+    s.counts[Count.SEGMENTS] -= 1
+    s.newer[place] = s.counts[Count.SPARE]
+    s.counts[Count.SPARE] = place
+    return written
+
+
+@inlined
+def _mark(lines: Ints, begin: int, end: int) -> int:
+    """Set the bits of lines, ends included; return how many were not set before."""
+    new = 0
     while begin <= end:
         word, low = begin // LINE_BITS, begin % LINE_BITS
         high = min(end - word * LINE_BITS, LINE_BITS - 1)
         mask = ((1 << (high - low + 1)) - 1) << low
-        hit &= lines[word] & mask == mask
-        lines[word] |= mask
+        missing = mask & ~lines[word]
+        if missing:
+            new += _bits(missing)
+            lines[word] |= mask
         begin = (word + 1) * LINE_BITS
-    return hit
+    return new
 
 
 @inlined
@@ -755,25 +775,22 @@ def _slot(s: State, segment: int) -> int:
 
 
 @inlined
-def _touch(p: Program, s: State, segment: int) -> tuple[int, int]:
-    """Make a segment the most recently used one; return its place, and how many lines are written back to make room."""
+def _touch(s: State, segment: int) -> int:
+    """Make a segment the most recently used one; return its place."""
     slot = _slot(s, segment)
-    place, written_back = s.slots[slot], 0
+    place = s.slots[slot]
     if place == NONE:
-        if s.counts[Count.SEGMENTS] < p.l2_room:
+        place = s.counts[Count.SPARE]
+        if place == NONE:  # places are handed out in turn, and only when all dropped ones are in use again
             place = s.counts[Count.SEGMENTS]
-            s.counts[Count.SEGMENTS] += 1
         else:
-            place = s.counts[Count.OLDEST]
-            written_back = _count(s.written[place])
-            _unlink(s, place)
-            _forget(s, _slot(s, s.segment[place]))
-            slot = _slot(s, segment)
+            s.counts[Count.SPARE] = s.newer[place]
+        s.counts[Count.SEGMENTS] += 1
         s.slots[slot], s.segment[place] = place, segment
         s.lines[place, :] = 0
         s.written[place, :] = 0
     elif place == s.counts[Count.NEWEST]:
-        return place, 0
+        return place
     else:
         _unlink(s, place)
     newest = s.counts[Count.NEWEST]
@@ -783,7 +800,7 @@ def _touch(p: Program, s: State, segment: int) -> tuple[int, int]:
     else:
         s.newer[newest] = place
     s.counts[Count.NEWEST] = place
-    return place, written_back
+    return place
 
 
 @inlined

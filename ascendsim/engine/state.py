@@ -181,9 +181,13 @@ class Count(IntEnum):
     """Scalar units at their limit."""
     IS_WARM = 11
     """Whether L2 has been warmed up."""
+    LINES = 12
+    """Lines in L2."""
+    SPARE = 13
+    """First of the places that dropped segments left, NONE for none; `newer` leads to the next."""
 
 
-COUNTS = 12
+COUNTS = 14
 
 
 class Program(NamedTuple):
@@ -221,7 +225,10 @@ class Program(NamedTuple):
     """0 model, 1 hit, 2 miss."""
     l2_warm: int
     """Whether L2 begins as the program leaves it."""
-    l2_room: int
+    l2_lines: int
+    """Lines that L2 has room for."""
+    l2_segments: int
+    """Places for segments: as many as can be resident at a time."""
     line_bytes: int
     segment_lines: int
     detail: int
@@ -355,7 +362,8 @@ def _fixed(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: in
         dispatch_cycles=program.dispatch_cycles,
         l2_mode={"hit": 1, "miss": 2}.get(l2.mode, 0),
         l2_warm=int(l2.mode == "warm"),
-        l2_room=max(1, min(l2.bytes // l2.segment_bytes, _segments_in_reach(program, table))),
+        l2_lines=l2.bytes // l2.line_bytes,
+        l2_segments=min(l2.bytes // l2.line_bytes + 1, _segments_in_reach(program, table)) + 1,
         line_bytes=l2.line_bytes,
         segment_lines=l2.segment_bytes // l2.line_bytes,
         detail=int(detail),
@@ -443,10 +451,10 @@ def _fresh(program: ScheduleInput, fixed: Program, chunk: int) -> State:
     unit[:, Unit.PLACE] = np.tile(fixed.depth, cores)
     link[:, Link.CAPACITY] = [info.capacity_units for info in program.links]
     link[:, Link.NEXT], link[:, Link.LEFT_AT], link[:, Link.LEFT] = FOREVER, NONE, NONE
-    count[Count.FREE] = count[Count.OLDEST] = count[Count.NEWEST] = NONE
+    count[Count.FREE] = count[Count.OLDEST] = count[Count.NEWEST] = count[Count.SPARE] = NONE
     count[Count.READY] = cores
     groups, mode_flags = len(fixed.group_setters), max(1, len(program.cross_modes)) * fixed.mode_flags
-    room = fixed.l2_room if fixed.l2_mode == 0 else 1
+    room = fixed.l2_segments if fixed.l2_mode == 0 else 1
     return State(
         core=core,
         unit=unit,

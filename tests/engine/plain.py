@@ -84,13 +84,13 @@ class Core:
 class L2:
     """Resident lines of each segment; segments stand in least-recently-used order.
 
-    Choice: room counts segments, whole or not; a box touches its segments once each, in ascending order, and each
-    makes room when it comes. A forced mode holds for loads and stores.
+    Choice: a box touches its segments once each, in ascending order, and each makes room when it has come; it stays
+    itself. A forced mode holds for loads and stores.
     """
 
     def __init__(self, info: L2Info) -> None:
         self.info = info
-        self.room = max(1, info.bytes // info.segment_bytes)
+        self.room = info.bytes // info.line_bytes
         self.segments: OrderedDict[int, set[int]] = OrderedDict()
         self.written: set[int] = set()
 
@@ -118,7 +118,7 @@ class L2:
             if row.given["writes"]:
                 self.written |= mine
             self.segments.move_to_end(segment)
-            if len(self.segments) > self.room:
+            while sum(map(len, self.segments.values())) > self.room and len(self.segments) > 1:
                 _, dropped = self.segments.popitem(last=False)
                 back |= dropped & self.written
                 self.written -= dropped
