@@ -123,20 +123,19 @@ class L2:
         """Return the line that a byte of GM is in."""
         return byte // self._info.line_bytes
 
-    def touch(self, box: Box, *, writes: bool) -> tuple[bool, int, int]:
-        """Touch a box; return whether all its lines were resident, their bytes, and the bytes written back for it."""
-        resident_before, touched, written_back = True, 0, 0
+    def touch(self, box: Box, *, writes: bool) -> tuple[bool, int]:
+        """Touch a box; return whether all its lines were resident, and the bytes written back for it."""
+        resident_before, written_back = True, 0
         for segment, lines in self._lines(box).items():
             resident, written = self._segments.pop(segment, (0, 0))
             resident_before = resident_before and (lines & ~resident) == 0
-            touched += lines.bit_count()
             self._segments[segment] = resident | lines, written | (lines if writes else 0)
             self._resident += (lines & ~resident).bit_count()
             while self._resident > self._room and len(self._segments) > 1:
                 _, (gone, dropped) = self._segments.popitem(last=False)
                 self._resident -= gone.bit_count()
                 written_back += dropped.bit_count()
-        return resident_before, touched * self._info.line_bytes, written_back * self._info.line_bytes
+        return resident_before, written_back * self._info.line_bytes
 
     def _lines(self, box: Box) -> dict[int, int]:
         """Bit masks of the lines touched in each segment, in ascending order."""

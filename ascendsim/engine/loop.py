@@ -176,7 +176,7 @@ def _run_pipe(p: Program, s: State, core: int, pipe: int) -> int:
     if p.l2_mode == 0:
         _push(s, start << TIME_SHIFT | _PHASE | at)
         return 0
-    _choose_way(p, s, at, hot, 1 if p.l2_mode == 1 else 0, p.table[hot, Field.BYTES])
+    _choose_way(p, s, at, hot, 1 if p.l2_mode == 1 else 0, 0)
     return _begin_data(p, s, core, at)
 
 
@@ -503,21 +503,17 @@ def _look_up(p: Program, s: State, at: int) -> None:
     """Find out how a transfer goes: what L2 has of it, and whether another core uses its line."""
     place = s.unit[at, Unit.PLACE]
     hot, call = s.queue[at, place, Queued.HOT], s.queue[at, place, Queued.CALL]
-    moves = p.table[hot, Field.BYTES]
     if p.table[hot, Field.BYPASS]:
-        _choose_way(p, s, at, hot, 0, moves)
+        _choose_way(p, s, at, hot, 0, 0)
         if s.in_use[at] != NONE and _is_used_elsewhere(s, at):
             s.unit[at, Unit.LINK] = p.table[hot, Field.LINK_CLASH]
             s.unit[at, Unit.CLASS] = p.table[hot, Field.CLASS_CLASH]
         return
-    hit, touched, written_back = _access(p, s, hot, call)
+    hit, lines = _access(p, s, hot, call)
+    written_back = lines * p.line_bytes
     if p.table[hot, Field.WRITES]:
-        hit = written_back == 0
-        if moves > 0:
-            moves = max(moves, written_back * p.line_bytes)
-    elif not hit and moves > 0:
-        moves = (touched + written_back) * p.line_bytes
-    _choose_way(p, s, at, hot, 1 if hit else 0, moves)
+        hit, written_back = lines == 0, max(0, written_back - p.table[hot, Field.BYTES])
+    _choose_way(p, s, at, hot, 1 if hit else 0, written_back)
 
 
 @inlined
@@ -531,13 +527,16 @@ def _is_used_elsewhere(s: State, at: int) -> bool:
 
 
 @inlined
-def _choose_way(p: Program, s: State, at: int, hot: int, hit: int, moves: int) -> None:
-    """Note how a transfer goes."""
-    s.unit[at, Unit.HIT], s.unit[at, Unit.MOVES] = hit, moves
+def _choose_way(p: Program, s: State, at: int, hot: int, hit: int, more: int) -> None:
+    """Note how a transfer goes; one that misses and has bytes moves some more."""
+    s.unit[at, Unit.HIT] = hit
     if hit:
         s.unit[at, Unit.LINK], s.unit[at, Unit.CLASS] = p.table[hot, Field.LINK_HIT], p.table[hot, Field.CLASS_HIT]
-    else:
-        s.unit[at, Unit.LINK], s.unit[at, Unit.CLASS] = p.table[hot, Field.LINK], p.table[hot, Field.CLASS]
+        s.unit[at, Unit.MOVES] = p.table[hot, Field.BYTES_HIT]
+        return
+    moves = p.table[hot, Field.BYTES]
+    s.unit[at, Unit.LINK], s.unit[at, Unit.CLASS] = p.table[hot, Field.LINK], p.table[hot, Field.CLASS]
+    s.unit[at, Unit.MOVES] = moves + more if moves > 0 else 0
 
 
 @inlined
@@ -686,15 +685,15 @@ def _warm_up(p: Program, s: State) -> None:
 
 
 @inlined
-def _access(p: Program, s: State, hot: int, call: int) -> tuple[bool, int, int]:
-    """Touch a row's box; return whether all its lines were resident, how many, and how many are written back for it."""
+def _access(p: Program, s: State, hot: int, call: int) -> tuple[bool, int]:
+    """Touch a row's box; return whether all its lines were resident, and how many lines are written back for it."""
     first = _first_byte(p, hot, call)
     rows, length, pitch = p.table[hot, Field.ROWS], p.table[hot, Field.LENGTH], p.table[hot, Field.PITCH]
     if length <= 0 or rows <= 0:
-        return True, 0, 0
+        return True, 0
     if pitch == length:
         rows, length = 1, length * rows
-    hit, row, touched, written_back = True, 0, 0, 0
+    hit, row, written_back = True, 0, 0
     last = (first + (rows - 1) * pitch + length - 1) // p.line_bytes // p.segment_lines
     segment = first // p.line_bytes // p.segment_lines
     while segment <= last:
@@ -702,7 +701,7 @@ def _access(p: Program, s: State, hot: int, call: int) -> tuple[bool, int, int]:
             row += 1
         segment = max(segment, (first + row * pitch) // p.line_bytes // p.segment_lines)
         place = _touch(s, segment)
-        at, counted = row, -1
+        at = row
         while at < rows:
             begin = (first + at * pitch) // p.line_bytes - segment * p.segment_lines
             if begin >= p.segment_lines:
@@ -714,13 +713,11 @@ def _access(p: Program, s: State, hot: int, call: int) -> tuple[bool, int, int]:
             s.counts[Count.LINES] += new
             if p.table[hot, Field.WRITES]:
                 _mark(s.written[place], begin, end)
-            touched += max(0, end - max(begin - 1, counted))
-            counted = max(counted, end)
             at += 1
         while s.counts[Count.LINES] > p.l2_lines and s.counts[Count.OLDEST] != place:
             written_back += _drop_oldest(s)
         segment += 1
-    return hit, touched, written_back
+    return hit, written_back
 
 
 @inlined

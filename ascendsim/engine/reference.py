@@ -140,17 +140,17 @@ class _Machine:
         f, mode = row.fields, self.program.l2.mode
         if mode in ("hit", "miss"):
             suffix = "_hit" if mode == "hit" else ""
-            return _Way(mode == "hit", f["bytes"], f[f"link{suffix}"])
+            return _Way(mode == "hit", f[f"bytes{suffix}"], f[f"link{suffix}"])
         if f["bypass"]:
             line = self._lines_in_use.get((core, pipe))
             others = (used for (other, _), used in self._lines_in_use.items() if other != core)
             return _Way(False, f["bytes"], f["link_clash" if line is not None and line in others else "link"])
-        resident, touched, written_back = self.l2.touch(self._box(row.call, f), writes=bool(f["writes"]))
-        if f["writes"]:
-            hit, moves = not written_back, max(f["bytes"], written_back)
-        else:
-            hit, moves = resident, f["bytes"] if resident else touched + written_back
-        return _Way(hit, moves if f["bytes"] else 0, f["link_hit" if hit else "link"])
+        resident, written_back = self.l2.touch(self._box(row.call, f), writes=bool(f["writes"]))
+        hit = not written_back if f["writes"] else resident
+        if hit or not f["bytes"]:
+            return _Way(hit, f["bytes_hit"] if hit else 0, f["link_hit" if hit else "link"])
+        moves = max(f["bytes"], written_back) if f["writes"] else f["bytes"] + written_back
+        return _Way(hit, moves, f["link"])
 
     def leave_line(self, core: int, pipe: int) -> None:
         """The data phase of a transfer is over."""

@@ -50,9 +50,10 @@ class Field(IntEnum):
     BYPASS = 23
     LINK_CLASH = 24
     CLASS_CLASH = 25
+    BYTES_HIT = 26
 
 
-FIELDS = 26
+FIELDS = 27
 
 
 class Core(IntEnum):
@@ -381,7 +382,7 @@ def _table(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: in
         Field.STARTUP_HIT: "startup_hit", Field.WARM_HIT: "startup_warm_hit", Field.LINK_HIT: "link_hit",
         Field.SLOT: "slot", Field.OFFSET: "gm_offset", Field.ROWS: "gm_rows", Field.LENGTH: "gm_length",
         Field.PITCH: "gm_pitch", Field.CROSS: "cross", Field.WRITES: "writes", Field.BYPASS: "bypass",
-        Field.LINK_CLASH: "link_clash",
+        Field.LINK_CLASH: "link_clash", Field.BYTES_HIT: "bytes_hit",
     }  # fmt: skip
     for field, name in same.items():
         table[:, field] = column[name]

@@ -98,15 +98,16 @@ class L2:
         """Whether it is a hit, and the bytes that it moves."""
         own = row.given["bytes"]
         if self.info.mode in {"hit", "miss"}:
-            return self.info.mode == "hit", own
+            return self.info.mode == "hit", row.given["bytes_hit"] if self.info.mode == "hit" else own
         if row.given["bypass"]:
             return False, own
         resident, back = self.touch(row)
+        hit, back_bytes = resident, len(back) * self.info.line_bytes
         if row.given["writes"]:
-            return not back, max(own, len(back) * self.info.line_bytes) if own else 0
-        if resident or not own:
-            return resident, own
-        return False, (len(self.lines(row)) + len(back)) * self.info.line_bytes
+            hit, back_bytes = not back, max(0, back_bytes - own)
+        if hit:
+            return True, row.given["bytes_hit"]
+        return False, own + back_bytes if own else 0
 
     def touch(self, row: Row) -> tuple[bool, set[int]]:
         """Whether all lines were resident, and those written back."""
