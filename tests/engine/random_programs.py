@@ -115,6 +115,7 @@ class Shape:
     minimum: bool = True
     l2_modes: tuple[str, ...] = ("model", "model", "warm", "hit", "miss")
     past_l2: bool = True
+    has_startup: bool = True
 
 
 @dataclass
@@ -170,7 +171,7 @@ def caps(most: float):
 
 def transfers(draw, pipe: Pipe, shape: Shape) -> Fields:
     offset, rows, length, pitch = draw(BOX)
-    startup = draw(SMALL)
+    startup = draw(SMALL) if shape.has_startup else 0
     cap = draw(caps(shape.max_cap))
     more = {"startup": startup, "startup_warm": startup if shape.plain_startup else draw(SMALL)}
     if shape.past_l2:
