@@ -11,8 +11,8 @@ from functools import cache
 
 from hypothesis import strategies as st
 from small_programs import (
-    EVENT_IDS,
     CLASH_LINK,
+    EVENT_IDS,
     GM,
     L2_LINK,
     Fields,

@@ -29,6 +29,7 @@ from random_programs import Shape, programs
 from small_programs import (
     GM,
     L2_LINK,
+    MISS,
     barrier,
     load,
     program,

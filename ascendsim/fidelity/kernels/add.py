@@ -21,19 +21,25 @@ _DOUBLE = ("double buffering", "L2 bypass", "bank-conflict-free placement")
 _PAST_L2 = _DOUBLE[1:]
 _APART = _DOUBLE[2:]
 _PLAIN = ("scalar loop", "vector, one core", "all cores", "larger copies")
+_IN_TURN = _PLAIN[2:]
+"""On all cores with one buffer, the published pipe times add up to the core's time: each load waits for the store."""
 _FEW, _MANY = 4, 12
 """Tiles of the scalar loop that are simulated: each takes as long as the one before."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How the kernel works: elements of a copy, buffers of each tensor, and what it does about loops, L2 and banks."""
+    """How the kernel works: elements of a copy, buffers of each tensor, and what it does about loops, L2 and banks.
+
+    `is_in_turn`: loads wait for the store before them.
+    """
 
     elements: int
     buffers: int
     is_scalar: bool
     is_past_l2: bool
     is_apart: bool
+    is_in_turn: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,9 @@ def _plan(row: MeasuredKernel) -> _Plan:
     step = row.tiling.partition(";")[2].strip()
     if step not in (*_PLAIN, *_DOUBLE):
         raise Uncovered(f"a step of the Add example that is not known here: {step!r}")
-    return _Plan(elements, 1 + (step in _DOUBLE), step == "scalar loop", step in _PAST_L2, step in _APART)
+    return _Plan(
+        elements, 1 + (step in _DOUBLE), step == "scalar loop", step in _PAST_L2, step in _APART, step in _IN_TURN
+    )
 
 
 def _program(shape: tuple[int, ...], element: DType, plan: _Plan, device: Device, cores: int) -> Program:
@@ -88,7 +96,7 @@ def _kernel(asc: AiCore, x: GlobalTensor, y: GlobalTensor, z: GlobalTensor, plan
         asc.set_flag(HardEvent.MTE3_V, used.event_id)
     for turn, at in enumerate(range(first, last, plan.elements)):
         count = min(plan.elements, last - at)
-        _turn(asc, x[at], y[at], z[at], buffers[turn % len(buffers)], count, plan.is_scalar)
+        _turn(asc, x[at], y[at], z[at], buffers[turn % len(buffers)], count, plan)
     for used in buffers:
         asc.wait_flag(HardEvent.V_MTE2, used.event_id)
         asc.wait_flag(HardEvent.MTE3_V, used.event_id)
@@ -103,17 +111,17 @@ def _buffers(asc: AiCore, element: DType, plan: _Plan) -> tuple[_Buffers, ...]:
     pipe.init_buffer(ub, 1, pair * 3 if plan.is_apart else 3 * plan.buffers * length)
     found = []
     for turn in range(plan.buffers):
+        starts = [(3 * turn + i) * length for i in range(3)]
         if plan.is_apart:
-            starts = (turn * pair, turn * pair + length, 2 * pair + turn * length)
-        else:
-            starts = tuple((3 * turn + i) * length for i in range(3))
-        found.append(_Buffers(*(ub.get_with_offset(element, plan.elements, at) for at in starts), turn))
+            starts = [turn * pair, turn * pair + length, 2 * pair + turn * length]
+        x, y, z = (ub.get_with_offset(element, plan.elements, at) for at in starts)
+        found.append(_Buffers(x, y, z, turn))
     return tuple(found)
 
 
 @tile
 def _turn(
-    asc: AiCore, x: GlobalTensor, y: GlobalTensor, z: GlobalTensor, used: _Buffers, count: int, is_scalar: bool
+    asc: AiCore, x: GlobalTensor, y: GlobalTensor, z: GlobalTensor, used: _Buffers, count: int, plan: _Plan
 ) -> None:
     asc.wait_flag(HardEvent.V_MTE2, used.event_id)
     asc.data_copy(used.x, x, count)
@@ -121,7 +129,7 @@ def _turn(
     asc.set_flag(HardEvent.MTE2_V, used.event_id)
     asc.wait_flag(HardEvent.MTE2_V, used.event_id)
     asc.wait_flag(HardEvent.MTE3_V, used.event_id)
-    if is_scalar:
+    if plan.is_scalar:
         _add_one_by_one(asc, used, count)
     else:
         asc.add(used.z, used.x, used.y, count)
@@ -130,6 +138,9 @@ def _turn(
     asc.wait_flag(HardEvent.V_MTE3, used.event_id)
     asc.data_copy(z, used.z, count)
     asc.set_flag(HardEvent.MTE3_V, used.event_id)
+    if plan.is_in_turn:
+        asc.set_flag(HardEvent.MTE3_MTE2, used.event_id)
+        asc.wait_flag(HardEvent.MTE3_MTE2, used.event_id)
 
 
 def _add_one_by_one(asc: AiCore, used: _Buffers, count: int) -> None:

@@ -53,7 +53,9 @@ def predict_copy(row: MeasuredKernel, device: Device) -> Prediction:
     shape = numbers(r"^(\d+)x(\d+)$", row.shape, "shape")
     plan, cores = _plan(row), cores_of(row, device)
     if shape[0] % (cores * plan.rows) or shape[1] % plan.parts:
-        raise Uncovered(f"{shape[0]} rows on {cores} cores in tiles of {plan.rows}, or {plan.parts} parts, leave a rest")
+        raise Uncovered(
+            f"{shape[0]} rows on {cores} cores in tiles of {plan.rows}, or {plan.parts} parts, leave a rest"
+        )
     gm = place_in_gm([("src", element_of(row), shape)])
     return prediction_of(recorded(_kernel, device, cores, gm, (plan,), _KINDS[row.op]), device)
 
