@@ -24,7 +24,7 @@ from ascendsim.device import Device, Line, TransferCost, VectorCost, VectorFunct
 from ascendsim.dtypes import DType
 from ascendsim.engine.base import SCHEDULE_COLUMNS, UNITS_PER_BYTE, Kind, LinkInfo, TemplateSchedule, UnitFlag
 from ascendsim.errors import DeviceError
-from ascendsim.isa.instruction import Body, MicroKind, Reason, Row, TensorRef
+from ascendsim.isa.instruction import Body, MicroKind, Operand, Reason, Row, TensorRef
 from ascendsim.isa.lanes import ends_partial, lanes_of, repeats_of
 from ascendsim.isa.move import burst_geometry
 from ascendsim.isa.unit_flag import HAND_OVER, KEEP, UNIT_BYTES, is_mmad, unit_flag_of, units_of
@@ -33,6 +33,8 @@ from ascendsim.program import Program, Template
 from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, DATABLOCKS_PER_REPEAT, REPEAT_BYTES, Buffer, MaskMode, ceil_div
 
 Fields = dict[str, int]
+Box = tuple[int, int, int, int]
+"""What a transfer touches in GM: first byte modulo GM_ALIGN_BYTES, bursts, bytes of each, pitch."""
 _LONG_BURST_BYTES = 512
 
 
@@ -308,6 +310,7 @@ def _transfer(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: d
     return {
         "kind": Kind.TRANSFER,
         "occupancy": miss.min_cycles,
+        "writes": int(not is_load),
         "slot": tensors[operand.tensor].slot,
         "gm_offset": operand.offset_bytes,
         "gm_rows": count,
@@ -315,7 +318,20 @@ def _transfer(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: d
         "gm_pitch": box[-1],
         **_path(miss, box, operand.dtype, order, ""),
         **_path(hit, box, operand.dtype, order, "_hit"),
+        **({} if is_load else {"link": order[device.l2.memory_link]}),
+        **(_past_l2(miss, hit, box, operand, device, order) if tensors[operand.tensor].bypasses_l2 else {}),
     }
+
+
+def _past_l2(
+    miss: TransferCost, hit: TransferCost, box: Box, operand: Operand, device: Device, order: dict[str, int]
+) -> Fields:
+    """Of a transfer that leaves L2 out, what differs from one that misses: it fetches no whole lines for L2 to keep."""
+    first, count, length, pitch = box
+    path = _path(miss.model_copy(update={"piece_bytes": hit.piece_bytes, "once": False}), box, operand.dtype, order, "")
+    if any(n % miss.piece_bytes for n in (first, length, pitch)):
+        path["bytes"] += count * device.l2.bypass_row_bytes.value
+    return {"bypass": 1, "bytes": path["bytes"], "link_clash": order[device.l2.same_line_link]}
 
 
 def _transfer_cost(device: Device, row: Row, suffix: str) -> TransferCost:
@@ -325,13 +341,11 @@ def _transfer_cost(device: Device, row: Row, suffix: str) -> TransferCost:
     return device.transfer[name]
 
 
-Box = tuple[int, int, int, int]
-"""What a transfer touches in GM: first byte modulo GM_ALIGN_BYTES, bursts, bytes of each, pitch."""
-
-
 def _path(cost: TransferCost, box: Box, dtype: DType, order: dict[str, int], suffix: str) -> Fields:
     """Bytes of the pieces; start-up and cap of the line that dominates for this many."""
-    total_bytes = pieces_bytes(cost.piece_bytes, *box, once=cost.once)
+    aligned = cost.aligned_piece_bytes or cost.piece_bytes
+    is_aligned = all(n % aligned == 0 for n in (box[0], *box[2:]))
+    total_bytes = pieces_bytes(aligned if is_aligned else cost.piece_bytes, *box, once=cost.once)
     lines = cost.lines
     if cost.elements_per_cycle is not None:
         lines = (*lines, Line(fixed_cycles=0, bytes_per_cycle=cost.elements_per_cycle * dtype.bytes))

@@ -29,6 +29,7 @@ from random_programs import Shape, programs
 from small_programs import (
     GM,
     L2_LINK,
+    MISS,
     barrier,
     exec_row,
     fix_store,
@@ -376,16 +377,26 @@ def test_pipes_of_one_core_share_a_link_too(schedule):
     assert waits(t) == [(Wait.BANDWIDTH, 6, -1), (Wait.BANDWIDTH, 7, 0)]
 
 
-def test_links_do_not_share_with_each_other_nor_does_start_up(schedule):
-    t = schedule(program((0, [load(30, 3, link=GM)]), (1, [load(30, 3, link=L2_LINK)]), (2, [load(30, 3, startup=10)])))
-    assert times(t) == [(1, 1, 11, 11), (1, 1, 11, 11), (1, 1, 21, 21)]
-    assert t["stretch_cycles"].tolist() == [0, 0, 0]
+def test_links_do_not_share_with_each_other(schedule):
+    t = schedule(program((0, [load(30, 3, link=GM)]), (1, [load(30, 3, link=L2_LINK)])))
+    assert times(t) == [(1, 1, 11, 11), (1, 1, 11, 11)]
+    assert t["stretch_cycles"].tolist() == [0, 0]
+
+
+def test_start_up_runs_while_a_transfer_waits_for_its_share(schedule):
+    """Of 4 bytes a cycle each gets 2: 30 bytes take 15 cycles, which are no more than a start-up of 5 and 10 alone."""
+    t = schedule(program((0, [load(30, 3, startup=5)]), (1, [load(30, 3, startup=5)])))
+    assert times(t) == [(1, 1, 16, 16), (1, 1, 16, 16)]
+    assert t["stretch_cycles"].tolist() == [0, 0]
+    t = schedule(program((0, [load(60, 3, startup=5)]), (1, [load(60, 3, startup=5)])))
+    assert times(t) == [(1, 1, 31, 31), (1, 1, 31, 31)]
+    assert t["stretch_cycles"].tolist() == [5, 5]
 
 
 def test_a_short_transfer_keeps_its_pipe_for_its_occupancy_but_not_the_link(schedule):
-    """The minimum counts from the row's start; the link is free again when the bytes are through, in cycle 8."""
-    t = schedule(program((0, [load(4, 2, startup=5, occupancy=20, drain=3), load(2)]), (1, [load(100, 4, startup=4)])))
-    assert times(t) == [(1, 1, 21, 24), (2, 21, 23, 23), (1, 1, 32, 32)]
+    """The minimum counts from the row's start; the link is free again when the bytes are through, in cycle 3."""
+    t = schedule(program((0, [load(4, 2, startup=5, occupancy=20, drain=3), load(2)]), (1, [load(100, 4)])))
+    assert times(t) == [(1, 1, 21, 24), (2, 21, 23, 23), (1, 1, 28, 28)]
     assert t["stretch_cycles"].tolist() == [0, 0, 2]
 
 
@@ -420,14 +431,14 @@ def test_transfers_that_were_never_on_the_link_together_are_no_rivals(schedule):
     """Core 0 leaves the link in cycle 11, as core 1's data phase begins; core 2 holds it from cycle 13 on."""
     t = schedule(
         program(
-            (0, [s(1), load(2, 2, startup=8)]),  # on the link from 10 to 11
-            (1, [load(60, 4, startup=10)]),  # from 11
-            (2, [load(100, 4, startup=12)]),  # from 13
+            (0, [s(9), load(2, 2)]),  # on the link from 10 to 11
+            (1, [s(10), load(60, 4)]),  # from 11
+            (2, [s(12), load(100, 4)]),  # from 13
         )
     )
-    assert times(t)[1:] == [(2, 2, 11, 11), (1, 1, 39, 39), (1, 1, 51, 51)]
-    assert t["stretch_cycles"].tolist() == [0, 0, 13, 13]
-    assert waits(t)[2:] == [(Wait.BANDWIDTH, 13, -1), (Wait.BANDWIDTH, 13, 2)]
+    assert times(t)[1::2] == [(10, 10, 11, 11), (11, 11, 39, 39), (13, 13, 51, 51)]
+    assert t["stretch_cycles"][1::2].tolist() == [0, 13, 13]
+    assert waits(t)[3] == (Wait.BANDWIDTH, 13, -1)
 
 
 def test_of_rivals_that_leave_in_one_cycle_the_first_core_is_named(schedule):
@@ -472,7 +483,65 @@ def test_l2_can_be_forced(schedule, mode, expected, end):
 
 def test_the_least_recently_used_segment_goes_first(schedule):
     order = [0, 256, 0, 512, 0, 256, 0, 512]
-    assert hits(schedule, *map(cached, order)) == [0, 0, 1, 0, 1, 0, 1, 0]
+    assert hits(schedule, *(cached(at, 256) for at in order)) == [0, 0, 1, 0, 1, 0, 1, 0]
+
+
+def test_room_is_counted_in_lines(schedule):
+    """Lines of more than two segments stay, as long as there are no more than eight of them."""
+    ats = [0, 256, 512, 768]
+    assert hits(schedule, *(cached(at, 128) for at in (*ats, *ats))) == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert hits(schedule, *(cached(at, 128) for at in (*ats, 1024, 256, 0))) == [0, 0, 0, 0, 0, 1, 0]
+
+
+def written(at, count=64, **more):
+    """A store that costs 4 bytes per cycle into L2 and 1 where L2 has to write back."""
+    return store(count, 1, gm_offset=at, link=GM, link_hit=L2_LINK, cap_units_hit=4 * UNITS_PER_BYTE, **more)
+
+
+def test_what_drops_written_lines_writes_them_back(schedule):
+    """Eight lines fit. The third store drops the first's segment, of which two lines were written: 128 bytes for 64."""
+    t = one_core(schedule, written(0, 128), written(256, 256), cached(512, 64), written(768, 64, gm_rows=1), l2=MODEL)
+    assert t["l2_hit"].tolist() == [1, 1, 0, 1]
+    t = one_core(schedule, written(0, 128), written(256, 256), written(512, 256), l2=MODEL)
+    assert t["l2_hit"].tolist() == [1, 1, 0]
+    assert (t["occupied"] - t["start"]).tolist() == [32, 64, 256]
+    rows = [store(256, gm_offset=at, link_hit=L2_LINK, cap_units_hit=4 * UNITS_PER_BYTE) for at in (0, 256)]
+    wait = [set_flag(HardEvent.MTE3_MTE2), wait_flag(HardEvent.MTE3_MTE2)]
+    t = one_core(schedule, *rows, *wait, load(64, gm_offset=512), l2=MODEL)
+    assert int(t["occupied"][-1] - t["start"][-1]) == 64 + 256
+
+
+def test_a_row_past_l2_leaves_it_alone(schedule):
+    rows = [cached(0, bypass=1), cached(0), cached(0, bypass=1), cached(0)]
+    assert hits(schedule, *rows) == [0, 0, 0, 1]
+    rows = [written(0, bypass=1), set_flag(HardEvent.MTE3_MTE2), wait_flag(HardEvent.MTE3_MTE2), cached(0)]
+    assert hits(schedule, *rows) == [0, 0, 0, 0]
+
+
+def test_warm_l2_holds_what_the_run_before_left(schedule):
+    warm = replace(MODEL, mode="warm")
+    assert hits(schedule, cached(0, 256), cached(256, 256), l2=warm) == [1, 1]
+    assert hits(schedule, *(cached(at, 256) for at in (0, 256, 512)), l2=warm) == [0, 0, 0]
+    t = schedule(program((0, [cached(0, 256)]), (1, [cached(256, 256)]), (0, [cached(512, 256)]), l2=warm))
+    assert t["l2_hit"].tolist() == [0, 0, 0]  # core 1's is dropped by core 0's first, which the second call had dropped
+
+
+def past(at, **more):
+    """A load past L2 at 2 bytes per cycle over GM, or over a link of 4 where several cores meet on a line."""
+    return load(64, 2, gm_offset=at, bypass=1, link_clash=L2_LINK, **more)
+
+
+def test_cores_that_load_one_line_past_l2_share_another_link(schedule):
+    alone = schedule(program((0, [past(0)]), (1, [past(64)]), (2, [past(128)]), l2=MODEL, capacity=(8, 3)))
+    assert alone["occupied"].tolist() == [33, 33, 33]
+    meet = schedule(program((0, [past(0)]), (1, [past(32)]), (2, [past(64)]), l2=MODEL, capacity=(8, 3)))
+    assert meet["occupied"].tolist() == [44, 44, 33]  # 1.5 bytes a cycle: 43 cycles
+    later = schedule(program((0, [past(0)]), (1, [s(9), past(0)]), l2=MODEL, capacity=(8, 1)))
+    assert later["occupied"].tolist() == [33, 9, 74]  # only the one that comes second
+    after = schedule(program((0, [past(0)]), (1, [s(32), past(0)]), l2=MODEL, capacity=(8, 1)))
+    assert after["occupied"].tolist() == [33, 32, 65]
+    forced = schedule(program((0, [past(0)]), (1, [past(0)]), l2=MISS, capacity=(8, 1)))
+    assert forced["occupied"].tolist() == [33, 33]
 
 
 def test_a_hit_needs_every_line(schedule):
@@ -481,7 +550,7 @@ def test_a_hit_needs_every_line(schedule):
 
 def test_stores_leave_their_lines_in_l2(schedule):
     rows = [store(64), set_flag(HardEvent.MTE3_MTE2), wait_flag(HardEvent.MTE3_MTE2), cached(0), cached(64)]
-    assert hits(schedule, *rows) == [0, 0, 0, 1, 0]
+    assert hits(schedule, *rows) == [1, 0, 0, 1, 0]
 
 
 def test_a_strided_box_touches_the_lines_of_its_rows_only(schedule):
@@ -500,7 +569,8 @@ def test_a_box_larger_than_l2_leaves_its_last_segments(schedule):
 
 
 def test_a_segment_that_comes_back_has_none_of_its_old_lines(schedule):
-    assert hits(schedule, cached(0), cached(256), cached(512), cached(64), cached(0)) == [0, 0, 0, 0, 0]
+    whole = [cached(at, 256) for at in (0, 256, 512)]
+    assert hits(schedule, *whole, cached(64), cached(0)) == [0, 0, 0, 0, 0]
 
 
 def test_addresses_count_from_the_base_of_their_slot(schedule):
@@ -717,7 +787,7 @@ def test_the_reference_keeps_the_rows_of_some_calls_and_of_some_time():
 # --- Random programs
 
 ANY = Shape()
-STEADY = Shape(plain_startup=True, minimum=False)
+STEADY = Shape(plain_startup=True, minimum=False, l2_modes=("miss",), past_l2=False, has_startup=False)
 ALONE = Shape(max_cores=1, max_cap=1.8, plain_startup=True, l2_modes=("hit", "miss"))
 
 
@@ -840,11 +910,11 @@ def test_every_wait_passes_once_its_set_has_risen_and_names_one_that_did_last(p)
 @FEW
 @given(programs(STEADY))
 def test_a_link_serves_every_byte_in_the_cycles_of_the_data_phases(p):
-    """Without a minimum, a data phase lasts from the end of start-up to the end of occupancy: serve it again."""
+    """With neither a minimum nor a start-up, a data phase is a transfer's occupancy: serve it again."""
     t = reference.schedule(p)
-    column = {name: template_column(p, t, name) for name in ("bytes", "startup", "link", "cap_units")}
+    column = {name: template_column(p, t, name) for name in ("bytes", "link", "cap_units")}
     transfers = np.flatnonzero((t["kind"] == Kind.TRANSFER) & (column["bytes"] > 0))
-    begin = t["start"] + column["startup"]
+    begin = t["start"]
     left = column["bytes"] * UNITS_PER_BYTE
     for number, link in enumerate(p.links):
         mine = transfers[column["link"][transfers] == number]
