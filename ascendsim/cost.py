@@ -271,6 +271,8 @@ def _path(cost: TransferCost, total_bytes: int, order: dict[str, int], suffix: s
 
 def _scalar(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
     del tensors, order
+    if row.op.family == "work":
+        return {"kind": Kind.EXEC, "occupancy": row.param("cycles")}
     cycles = device.scalar.mask_cycles if row.op.family == "mask" else device.scalar.get_value_cycles
     return {"kind": Kind.EXEC, "occupancy": cycles.value}
 

@@ -1,0 +1,1 @@
+"""Whole kernels that were measured, rebuilt: one module for each kind."""
