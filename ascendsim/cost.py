@@ -245,8 +245,8 @@ def _transfer(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: d
         "gm_rows": count,
         "gm_length": length,
         "gm_pitch": src_pitch if is_load else dst_pitch,
-        **_path(miss, total, order, ""),
-        **_path(hit, total, order, "_hit"),
+        **_path(miss, count, total, order, ""),
+        **_path(hit, count, total, order, "_hit"),
     }
 
 
@@ -257,13 +257,14 @@ def _transfer_cost(device: Device, row: Row, suffix: str) -> TransferCost:
     return device.transfer[name]
 
 
-def _path(cost: TransferCost, total_bytes: int, order: dict[str, int], suffix: str) -> Fields:
-    """Start-up and cap of the line that dominates for this many bytes."""
+def _path(cost: TransferCost, bursts: int, total_bytes: int, order: dict[str, int], suffix: str) -> Fields:
+    """Start-up and cap of the line that dominates for this many bytes; all bursts are begun within the start-up."""
     line = max(cost.lines, key=lambda line: line.fixed_cycles + total_bytes / line.bytes_per_cycle)
     exposed = min(1.0, total_bytes / cost.overlap_bytes)
+    begun = math.ceil(cost.burst_cycles * max(0, bursts))
     return {
-        f"startup{suffix}": line.fixed_cycles,
-        f"startup_warm{suffix}": math.ceil(line.fixed_cycles * exposed),
+        f"startup{suffix}": line.fixed_cycles + begun,
+        f"startup_warm{suffix}": math.ceil(line.fixed_cycles * exposed) + begun,
         f"cap_units{suffix}": int(line.bytes_per_cycle * UNITS_PER_BYTE),
         f"link{suffix}": order[cost.link],
     }

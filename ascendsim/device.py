@@ -300,9 +300,14 @@ class Line(_Model):
 
 
 class TransferCost(_Model):
-    """Cycles of a GM transfer; the largest of the lines counts."""
+    """Cycles of a GM transfer; the largest of the lines counts.
+
+    Attributes:
+        burst_cycles: on top, of each burst: before its bytes move on the link.
+    """
 
     lines: tuple[Line, ...] = Field(min_length=1)
+    burst_cycles: float = Field(ge=0, default=0)
     min_cycles: int = Field(ge=1)
     overlap_bytes: int = Field(gt=0)
     link: str
