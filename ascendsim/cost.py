@@ -8,20 +8,24 @@ The coefficients live in the device file; none are here.
 import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascendsim.device import Device, TransferCost, VectorCost, VectorFunctionCost
+from ascendsim.dtypes import DType
 from ascendsim.engine.base import SCHEDULE_COLUMNS, UNITS_PER_BYTE, Kind, LinkInfo, TemplateSchedule
 from ascendsim.errors import DeviceError
 from ascendsim.isa.instruction import Body, MicroKind, Reason, Row, TensorRef
 from ascendsim.isa.lanes import active_lanes, ends_partial, lanes_of, repeats_of
 from ascendsim.isa.move import burst_geometry
-from ascendsim.program import Template
+from ascendsim.memory import GM_ALIGN_BYTES
+from ascendsim.program import Program, Template
 from ascendsim.terms import DATABLOCK_BYTES, DATABLOCKS_PER_REPEAT, Buffer, MaskMode, ceil_div
 
 Fields = dict[str, int]
+_LONG_BURST_BYTES = 512
 _LARGE_PERIOD = 16
 """Bank groups repeat every 16 datablocks, so conflicts repeat after at most 16 repeats."""
 
@@ -33,14 +37,41 @@ def links_of(device: Device) -> tuple[LinkInfo, ...]:
     )
 
 
-def template_schedule(template: Template, device: Device) -> TemplateSchedule:
+def template_schedules(program: Program, device: Device) -> tuple[TemplateSchedule, ...]:
+    """Return the schedule columns of a program's templates on a device.
+
+    GM bases that differ from call to call modulo GM_ALIGN_BYTES count as the middle one of them.
+
+    Raises:
+        DeviceError: as `template_schedule`.
+    """
+    order = np.argsort(program.calls["template"], kind="stable")
+    ends = np.searchsorted(program.calls["template"][order], np.arange(len(program.templates) + 1))
+    schedules = []
+    for number, template in enumerate(program.templates):
+        starts = program.calls["slot_start"][order[ends[number] : ends[number + 1]]]
+        bases = (program.slot_base_bytes[starts + i] % GM_ALIGN_BYTES for i in range(template.slots))
+        middle = tuple(int(np.partition(b, len(b) // 2)[len(b) // 2]) if len(b) else 0 for b in bases)
+        schedules.append(template_schedule(template, device, middle))
+    return tuple(schedules)
+
+
+def template_schedule(template: Template, device: Device, gm_bases: tuple[int, ...] = ()) -> TemplateSchedule:
     """Return the schedule columns of a template on a device.
+
+    Args:
+        template: the template.
+        device: the device.
+        gm_bases: base of each slot modulo GM_ALIGN_BYTES; aligned ones unless told.
 
     Raises:
         DeviceError: the device file has no cost for an instruction and dtype that the template uses.
     """
     order = {link.name: i for i, link in enumerate(links_of(device))}
-    rows = [_SHAPES[row.op.cost](row, template.tensors, device, order) for row in template.rows]
+    tensors = template.tensors
+    if any(gm_bases):
+        tensors = tuple(t if t.slot < 0 else replace(t, address_bytes=gm_bases[t.slot]) for t in tensors)
+    rows = [_SHAPES[row.op.cost](row, tensors, device, order) for row in template.rows]
     columns = {
         name: np.array([fields.get(name, 0) for fields in rows], np.int64)
         for name in SCHEDULE_COLUMNS
@@ -229,24 +260,28 @@ def _burst(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict
 
 
 def _transfer(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
+    """Charged for the pieces of GM that its bursts touch, on its way and on the link it shares.
+
+    Errs low where a tile's base is less aligned in some calls than in the middle one of all (`template_schedules`).
+    """
     count, length, src_pitch, dst_pitch = burst_geometry(row)
     gm_role = next(role for role, o in row.operands if tensors[o.tensor].buffer is Buffer.GM)
     operand = dict(row.operands)[gm_role]
-    total = count * length
     is_load = gm_role == "src0"
     miss = _transfer_cost(device, row, "_miss" if is_load else "")
     hit = _transfer_cost(device, row, "_hit") if is_load else miss
+    first = tensors[operand.tensor].address_bytes + operand.offset_bytes
+    box = (first, count, length, src_pitch if is_load else dst_pitch)
     return {
         "kind": Kind.TRANSFER,
         "occupancy": miss.min_cycles,
-        "bytes": total,
         "slot": tensors[operand.tensor].slot,
         "gm_offset": operand.offset_bytes,
         "gm_rows": count,
         "gm_length": length,
-        "gm_pitch": src_pitch if is_load else dst_pitch,
-        **_path(miss, count, total, order, ""),
-        **_path(hit, count, total, order, "_hit"),
+        "gm_pitch": box[-1],
+        **_path(miss, box, operand.dtype, order, ""),
+        **_path(hit, box, operand.dtype, order, "_hit"),
     }
 
 
@@ -257,17 +292,58 @@ def _transfer_cost(device: Device, row: Row, suffix: str) -> TransferCost:
     return device.transfer[name]
 
 
-def _path(cost: TransferCost, bursts: int, total_bytes: int, order: dict[str, int], suffix: str) -> Fields:
-    """Start-up and cap of the line that dominates for this many bytes; all bursts are begun within the start-up."""
+Box = tuple[int, int, int, int]
+"""What a transfer touches in GM: first byte modulo GM_ALIGN_BYTES, bursts, bytes of each, pitch."""
+
+
+def _path(cost: TransferCost, box: Box, dtype: DType, order: dict[str, int], suffix: str) -> Fields:
+    """Bytes of the pieces; start-up, in which all bursts begin, and cap of the line that dominates for this many."""
+    total_bytes = pieces_bytes(cost.piece_bytes, *box, once=cost.once)
     line = max(cost.lines, key=lambda line: line.fixed_cycles + total_bytes / line.bytes_per_cycle)
-    exposed = min(1.0, total_bytes / cost.overlap_bytes)
-    begun = math.ceil(cost.burst_cycles * max(0, bursts))
+    _, count, length, _ = box
+    exposed = min(1.0, count * length / cost.overlap_bytes)
+    begun = math.ceil(cost.burst_cycles * max(0, count)) + cost.odd_burst_cycles * _odd_bursts(box)
     return {
+        f"bytes{suffix}": total_bytes,
         f"startup{suffix}": line.fixed_cycles + begun,
         f"startup_warm{suffix}": math.ceil(line.fixed_cycles * exposed) + begun,
-        f"cap_units{suffix}": int(line.bytes_per_cycle * UNITS_PER_BYTE),
+        f"cap_units{suffix}": int(_limited(line.bytes_per_cycle, cost.elements_per_cycle, dtype) * UNITS_PER_BYTE),
         f"link{suffix}": order[cost.link],
     }
+
+
+def _limited(bytes_per_cycle: float, elements_per_cycle: int | None, dtype: DType) -> float:
+    """A rate, where it also counts elements: narrow ones are fewer bytes."""
+    return bytes_per_cycle if elements_per_cycle is None else min(bytes_per_cycle, elements_per_cycle * dtype.bytes)
+
+
+def _odd_bursts(box: Box) -> int:
+    """Bursts that are charged for ending within a datablock: each, or one where they are above 512 B."""
+    _, count, length, _ = box
+    if length <= 0 or count <= 0 or length % DATABLOCK_BYTES == 0:
+        return 0
+    return count if length <= _LONG_BURST_BYTES else 1
+
+
+def pieces_bytes(piece_bytes: int, first: int, count: int, length: int, pitch: int, *, once: bool) -> int:
+    """Return the bytes of all aligned pieces of GM that bursts touch; those of consecutive bursts once, if so asked.
+
+    Bursts without a gap are one.
+    """
+    if count <= 0 or length <= 0:
+        return 0
+    if pitch == length:
+        count, length = 1, count * length
+    if pitch % piece_bytes == 0:  # every burst lies alike
+        each = (first % piece_bytes + length - 1) // piece_bytes + 1
+        met = max(0, each - pitch // piece_bytes) if once else 0
+        return (count * each - (count - 1) * met) * piece_bytes
+    begin = first + np.arange(count) * pitch
+    low, high = begin // piece_bytes, (begin + length - 1) // piece_bytes
+    pieces = int((high - low + 1).sum())
+    if once:
+        pieces -= int(np.clip(high[:-1] - low[1:] + 1, 0, (high - low + 1)[1:]).sum())
+    return pieces * piece_bytes
 
 
 def _scalar(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
@@ -306,14 +382,20 @@ def _barrier(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: di
 
 
 def _mmad(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
-    """The steps of a product; behind another one without the start-up."""
+    """The steps of a product; behind another one without the start-up, but with a wait for the sums it adds to.
+
+    Charged wherever an Mmad adds to L0C behind another one, whichever sums that one left; errs slow where products of
+    several results take turns.
+    """
     del tensors, order
     assert row.src0 is not None
     cost = device.cube.get(row.op.family, {}).get(row.src0.dtype.name)
     if cost is None:
         raise DeviceError(f"device {device.name} has no cost for {row.op.api} with {row.src0.dtype} (table cube.Mmad)")
     m, n, k = (max(0, row.param(name)) for name in ("m", "n", "k"))
-    return {"kind": Kind.EXEC, "startup": cost.startup, "occupancy": cost.occupancy_cycles(m, n, k)}
+    warm = cost.accumulate_cycles if row.op.reads_dst else 0
+    occupancy = cost.occupancy_cycles(m, n, k)
+    return {"kind": Kind.EXEC, "startup": cost.startup, "startup_warm": warm, "occupancy": occupancy}
 
 
 def _local(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
@@ -323,8 +405,10 @@ def _local(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict
     if cost is None:
         raise DeviceError(f"device {device.name} has no cost for {row.op.api} (table local.{row.op.family})")
     count, length, _, _ = burst_geometry(row)
-    cycles = cost.fixed_cycles + math.ceil(count * length / cost.bytes_per_cycle)
-    return {"kind": Kind.EXEC, "startup": cost.startup, "occupancy": max(1, cycles)}
+    assert row.dst is not None
+    rate = _limited(cost.bytes_per_cycle, cost.elements_per_cycle, row.dst.dtype)
+    cycles = cost.fixed_cycles + math.ceil(count * length / rate)
+    return {"kind": Kind.EXEC, "startup": cost.startup, "occupancy": max(cost.min_cycles, cycles)}
 
 
 def _cross_set(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 from ascendsim.errors import DeviceError
 from ascendsim.terms import (
@@ -261,33 +261,45 @@ class VectorFunctionCost(_Model):
 
 
 class CubeCost(_Model):
-    """Cycles of Mmad for one type of factors: startup + per_fractal for each step of 16 x 16 x k_elements.
+    """Cycles of Mmad for one type of factors: fixed_cycles + per_fractal for each step of 16 x 16 x k_elements.
 
     Attributes:
-        startup: of an Mmad that finds the pipe idle.
+        startup: on top, of an Mmad that finds the pipe idle.
+        fixed_cycles: of every Mmad.
+        accumulate_cycles: on top, of an Mmad that adds to L0C behind another one, whose last sums it has to wait for.
         k_elements: depth of a step.
     """
 
     startup: int = Field(ge=0)
+    fixed_cycles: int = Field(ge=0)
+    accumulate_cycles: int = Field(ge=0)
     per_fractal: int = Field(ge=1)
     k_elements: int = Field(ge=1)
     source: str = Field(min_length=1)
     status: Status
 
     def occupancy_cycles(self, m: int, n: int, k: int) -> int:
-        """Return the cycles of [m, k] times [k, n] behind another product.
+        """Return the cycles of [m, k] times [k, n] behind a product that it does not add to.
 
         Nothing is published of partial steps: they count whole, which errs slow.
         """
-        return self.per_fractal * ceil_div(m, CUBE_SIDE) * ceil_div(n, CUBE_SIDE) * ceil_div(k, self.k_elements)
+        steps = ceil_div(m, CUBE_SIDE) * ceil_div(n, CUBE_SIDE) * ceil_div(k, self.k_elements)
+        return self.fixed_cycles + self.per_fractal * steps
 
 
 class LocalCost(_Model):
-    """Cycles of a move between on-chip memories: startup if the pipe is idle, then fixed_cycles + bytes / rate."""
+    """Cycles of a move between on-chip memories: startup if the pipe is idle, then fixed_cycles + bytes / rate.
+
+    Attributes:
+        min_cycles: least cycles behind the startup.
+        elements_per_cycle: what narrow results of the fixpipe are limited by; None where only bytes count.
+    """
 
     startup: int = Field(ge=0)
     fixed_cycles: int = Field(ge=0)
     bytes_per_cycle: float = Field(gt=0)
+    min_cycles: int = Field(ge=1, default=1)
+    elements_per_cycle: PositiveInt | None = None
     source: str = Field(min_length=1)
     status: Status
 
@@ -303,11 +315,19 @@ class TransferCost(_Model):
     """Cycles of a GM transfer; the largest of the lines counts.
 
     Attributes:
-        burst_cycles: on top, of each burst: before its bytes move on the link.
+        piece_bytes: GM is accessed in pieces of this length and alignment; a burst is charged for those it touches.
+        once: whether consecutive bursts that meet in a piece are charged for it once (a fetch from HBM into L2 is).
+        burst_cycles: on top, for each burst, before its bytes move on the link.
+        odd_burst_cycles: on top, for each burst that is no multiple of 32 B (for one, where they are above 512 B).
+        elements_per_cycle: as of LocalCost.
     """
 
     lines: tuple[Line, ...] = Field(min_length=1)
+    piece_bytes: int = Field(ge=1)
+    once: bool = False
     burst_cycles: float = Field(ge=0, default=0)
+    odd_burst_cycles: int = Field(ge=0, default=0)
+    elements_per_cycle: PositiveInt | None = None
     min_cycles: int = Field(ge=1)
     overlap_bytes: int = Field(gt=0)
     link: str

@@ -23,7 +23,7 @@ from ascendsim.checks.sums import without_consequences
 from ascendsim.checks.suppress import Suppression, set_apart, unused
 from ascendsim.computed import Sample
 from ascendsim.context import ALIGN_OFFSET, ATOMIC_NOINIT, INDEX_RANGE, MMAD_NAN, OF_UNWRITTEN, OOB_PLACED
-from ascendsim.cost import links_of, template_schedule
+from ascendsim.cost import links_of, template_schedules
 from ascendsim.cross import groups_of
 from ascendsim.device import Device
 from ascendsim.engine import both, compiled, reference
@@ -542,7 +542,7 @@ def schedule_input(program: Program, device: Device, l2_mode: str) -> ScheduleIn
     depth: dict[Pipe, int] = {p: device.scalar.depth(p) for p in Pipe if p not in (Pipe.S, Pipe.ALL)}
     l2 = L2Info(l2_mode, device.memory.l2_bytes.value, device.l2.line_bytes.value, device.l2.segment_bytes.value)
     return ScheduleInput(
-        templates=tuple(template_schedule(t, device) for t in program.templates),
+        templates=template_schedules(program, device),
         call_core=program.calls["core"],
         call_template=program.calls["template"],
         call_slot_start=program.calls["slot_start"],

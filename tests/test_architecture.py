@@ -60,7 +60,7 @@ LAYERS = {
             "terms",
         ),
     },
-    "cost": {"device", "engine", "errors", "isa", "program", "terms"},
+    "cost": {"device", "dtypes", "engine", "errors", "isa", "memory", "program", "terms"},
     "analysis": {"cross", "engine", "isa", "memory", "program", "terms"},
     "checks": {
         *("analysis", "checks", "context", "cost", "cross", "device", "engine", "errors", "isa", "layout", "looker"),

@@ -36,8 +36,8 @@ S it holds the scalar unit until all pipes of the core are empty and complete.
 their data phase each get min(own cap, capacity // n), at least 1, units of 1/4096 byte per cycle. A transfer leaves
 the link at the first whole cycle by which its bytes are through; its occupancy ends then, but not before
 `occupancy` cycles after the row's start. This errs slow, by less than a cycle. One of no bytes never joins. Start-
-up, cap and link depend on whether all bytes are in L2 when the row starts; templates give stores equal columns for
-both.
+up, bytes, cap and link depend on whether all bytes are in L2 when the row starts; templates give stores equal columns
+for both. Bytes are what the link carries, not what the core asked for.
 
 **L2** keeps segments in least-recently-used order and, in each, which lines are there. It has room for `bytes //
 segment_bytes` segments, at least one, however few of their lines are resident. A transfer is a hit if every line it
@@ -130,12 +130,12 @@ _WORDS = {
 
 SCHEDULE_COLUMNS = (
     "kind", "pipe", "startup", "startup_warm", "occupancy", "drain", "flag", "buffer_wait", "bytes", "link",
-    "cap_units", "startup_hit", "startup_warm_hit", "link_hit", "cap_units_hit", "slot", "gm_offset", "gm_rows",
-    "gm_length", "gm_pitch", "cross",
+    "cap_units", "startup_hit", "startup_warm_hit", "bytes_hit", "link_hit", "cap_units_hit", "slot", "gm_offset",
+    "gm_rows", "gm_length", "gm_pitch", "cross",
 )  # fmt: skip
-"""Integer columns of a template's schedule. Those from startup_hit on matter to transfers only; `link` and `cap_units`
-hold for a transfer that misses L2 and for stores. GM columns describe the box (offset from its slot's base, rows, bytes
-of a row, pitch) that the transfer touches. `cross` is 0 for a core's own flags, else one more than the mode."""
+"""Integer columns of a template's schedule. Those from startup_hit on matter to transfers only; `bytes`, `link` and
+`cap_units` hold for a transfer that misses L2 and for stores. GM columns describe the box (offset from its slot's
+base, rows, bytes of a row, pitch) that the transfer touches. `cross` is 0 for a core's own flags, else one more than the mode."""
 
 
 @dataclass(frozen=True, slots=True)

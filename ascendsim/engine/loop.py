@@ -484,6 +484,13 @@ def _next_event(p: Program, s: State) -> bool:
 
 
 @inlined
+def _bytes(p: Program, s: State, at: int) -> int:
+    """What the link carries for the transfer of a pipe."""
+    hot = s.queue[at, s.unit[at, Unit.PLACE], Queued.HOT]
+    return p.table[hot, Field.BYTES_HIT] if s.unit[at, Unit.HIT] else p.table[hot, Field.BYTES]
+
+
+@inlined
 def _begin_data(p: Program, s: State, core: int, at: int, hit: int) -> int:
     """A transfer knows its way; return its pipe's bit if it is over because it has no bytes."""
     place = s.unit[at, Unit.PLACE]
@@ -494,7 +501,7 @@ def _begin_data(p: Program, s: State, core: int, at: int, hit: int) -> int:
         begin = p.table[hot, Field.STARTUP] if s.unit[at, Unit.WAS_COLD] else p.table[hot, Field.WARM]
     s.unit[at, Unit.HIT] = hit
     s.unit[at, Unit.JOINED] = start + begin
-    if p.table[hot, Field.BYTES] == 0:
+    if _bytes(p, s, at) == 0:
         _end_transfer(p, s, core, at, start + begin, 0, NONE)
         return 1 << (at - core * PIPES)
     _push(s, (start + begin) << TIME_SHIFT | at)
@@ -558,7 +565,7 @@ def _join(p: Program, s: State, at: int, now: int) -> None:
     else:
         link, which = p.table[hot, Field.LINK], p.table[hot, Field.CLASS]
     _advance(p, s, link, now)
-    key = s.served[link, which] + p.table[hot, Field.BYTES] * UNITS_PER_BYTE
+    key = s.served[link, which] + _bytes(p, s, at) * UNITS_PER_BYTE
     i = s.active[link, which]
     while i > 0 and s.finish[link, which, (i - 1) >> 1] > key:
         s.finish[link, which, i] = s.finish[link, which, (i - 1) >> 1]
@@ -600,7 +607,7 @@ def _leave(p: Program, s: State, link: int, now: int) -> None:
             at = _drop_first(s, link, which)
             place = s.unit[at, Unit.PLACE]
             alone = max(1, min(p.caps[link, which], s.link[link, Link.CAPACITY]))
-            units = p.table[s.queue[at, place, Queued.HOT], Field.BYTES] * UNITS_PER_BYTE
+            units = _bytes(p, s, at) * UNITS_PER_BYTE
             stretch = now - s.unit[at, Unit.JOINED] - (units + alone - 1) // alone
             rival = before if before_at > s.unit[at, Unit.JOINED] else NONE
             if first < 0 or at < first:

@@ -223,13 +223,14 @@ class _PipeState:
         yield env.timeout(startup)
         cap = f[f"cap_units{suffix}"]
         stretch, rival = 0, -1
-        if f["bytes"]:
+        length_bytes = f[f"bytes{suffix}"]
+        if length_bytes:
             place = (self.core.number, int(self.pipe))
-            transfer = Transfer(row.number, place, cap, f["bytes"] * UNITS_PER_BYTE, env.event())
+            transfer = Transfer(row.number, place, cap, length_bytes * UNITS_PER_BYTE, env.event())
             link = machine.links[f[f"link{suffix}"]]
             link.join(transfer)
             yield transfer.done
-            stretch = int(env.now) - transfer.joined - link.cycles_alone(f["bytes"], cap)
+            stretch = int(env.now) - transfer.joined - link.cycles_alone(length_bytes, cap)
             rival = transfer.rival
         rest = start + f["occupancy"] - int(env.now)
         if rest > 0:

@@ -46,6 +46,7 @@ class Field(IntEnum):
     CROSS = 20
     MODE_FLAG = 21
     """Of a cross-core flag: index of its mode and id."""
+    BYTES_HIT = 22
 
 
 FIELDS = 24
@@ -349,7 +350,7 @@ def _table(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: in
         Field.OCCUPANCY: "occupancy", Field.DRAIN: "drain", Field.BYTES: "bytes", Field.LINK: "link",
         Field.STARTUP_HIT: "startup_hit", Field.WARM_HIT: "startup_warm_hit", Field.LINK_HIT: "link_hit",
         Field.SLOT: "slot", Field.OFFSET: "gm_offset", Field.ROWS: "gm_rows", Field.LENGTH: "gm_length",
-        Field.PITCH: "gm_pitch", Field.CROSS: "cross",
+        Field.PITCH: "gm_pitch", Field.CROSS: "cross", Field.BYTES_HIT: "bytes_hit",
     }  # fmt: skip
     for field, name in same.items():
         table[:, field] = column[name]

@@ -135,7 +135,7 @@ def kinds_of_rows(rows: list[plain.Row]) -> Counter[str]:
     return Counter(
         [
             *("cold" if row.cold else "warm" for row in rows if row.kind == Kind.EXEC and row.pipe == Pipe.V),
-            *("at its minimum" for row in rows if row.given["bytes"] and row.occupied > row.data_end),
+            *("at its minimum" for row in rows if row.bytes and row.occupied > row.data_end),
         ]
     )
 

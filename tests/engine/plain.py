@@ -47,6 +47,7 @@ class Row:
     released_by: int = NOBODY
     # Of a transfer:
     l2_hit: bool = False
+    bytes: int = 0
     link: int = NOBODY
     cap_units: int = 0
     data_start: int | None = None
@@ -206,9 +207,9 @@ class Scheduler:
         row.data_end = self.now
         row.occupied = max(self.now, row.start + row.given["occupancy"])
         row.end = row.occupied + row.given["drain"]
-        if row.given["bytes"]:
+        if row.bytes:
             alone = min(row.cap_units, self.program.links[row.link].capacity_units)
-            row.stretch_cycles = self.now - row.data_start - ceil_div(row.given["bytes"] * UNITS_PER_BYTE, alone)
+            row.stretch_cycles = self.now - row.data_start - ceil_div(row.bytes * UNITS_PER_BYTE, alone)
         # Choice: sharing is the cause if it cost more than the wait before, or if that was for the row before only.
         if row.stretch_cycles > (0 if row.waited_for == Wait.PIPE_ORDER else row.wait_cycles):
             row.waited_for, row.wait_cycles, row.released_by = Wait.BANDWIDTH, row.stretch_cycles, row.last_to_leave
@@ -323,7 +324,8 @@ class Scheduler:
             row.link = row.given["link" + suffix]
             row.cap_units = row.given["cap_units" + suffix]
             row.data_start = self.now + row.given[("startup" if row.cold else "startup_warm") + suffix]
-            row.units_left = row.given["bytes"] * UNITS_PER_BYTE
+            row.bytes = row.given["bytes" + suffix]
+            row.units_left = row.bytes * UNITS_PER_BYTE
             self.links[row.link].append(row)
         return bool(new)
 

@@ -174,6 +174,7 @@ def transfers(draw, pipe: Pipe, shape: Shape) -> Fields:
         more |= {
             "startup_hit": draw(SMALL),
             "startup_warm_hit": draw(SMALL),
+            "bytes_hit": draw(st.sampled_from([rows * length, rows * length // 2])),
             "link_hit": L2_LINK,
             "cap_units_hit": draw(st.sampled_from([cap, 15000])),
         }

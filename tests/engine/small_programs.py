@@ -81,7 +81,7 @@ def transfer(pipe: Pipe, count: int, cap: float, **more: int) -> Fields:
         "gm_length": count,
         "gm_pitch": count,
     } | more
-    for name in ("startup", "startup_warm", "link", "cap_units"):
+    for name in ("startup", "startup_warm", "bytes", "link", "cap_units"):
         row.setdefault(f"{name}_hit", row.get(name, 0))
     return row
 

@@ -748,7 +748,8 @@ def test_a_slower_row_makes_no_row_earlier(p, data):
     columns = {name: column.copy() for name, column in p.templates[p.call_template[call]].columns.items()}
     row = data.draw(st.integers(0, len(columns["kind"]) - 1))
     slower = data.draw(st.sampled_from(SLOWER))
-    names = ("startup", "startup_warm", "startup_hit", "startup_warm_hit") if slower == "startup" else (slower,)
+    both = {"startup": ("startup", "startup_warm", "startup_hit", "startup_warm_hit"), "bytes": ("bytes", "bytes_hit")}
+    names = both.get(slower, (slower,))
     for name in names:
         columns[name][row] += data.draw(st.shared(st.integers(1, 50), key="more"))
     templates = list(p.templates)
