@@ -303,11 +303,14 @@ def _path(cost: TransferCost, box: Box, dtype: DType, order: dict[str, int], suf
     _, count, length, _ = box
     exposed = min(1.0, count * length / cost.overlap_bytes)
     begun = math.ceil(cost.burst_cycles * max(0, count)) + cost.odd_burst_cycles * _odd_bursts(box)
+    cap = _limited(line.bytes_per_cycle, cost.elements_per_cycle, dtype)
+    if cost.row_pieces is not None and total_bytes:
+        cap = min(cap, total_bytes / (count * cost.row_pieces.of_row(length) * cost.row_pieces.cycles))
     return {
         f"bytes{suffix}": total_bytes,
         f"startup{suffix}": line.fixed_cycles + begun,
         f"startup_warm{suffix}": math.ceil(line.fixed_cycles * exposed) + begun,
-        f"cap_units{suffix}": int(_limited(line.bytes_per_cycle, cost.elements_per_cycle, dtype) * UNITS_PER_BYTE),
+        f"cap_units{suffix}": int(cap * UNITS_PER_BYTE),
         f"link{suffix}": order[cost.link],
     }
 

@@ -311,6 +311,24 @@ class Line(_Model):
     bytes_per_cycle: float = Field(gt=0)
 
 
+class RowPieces(_Model):
+    """Pieces in which a transfer works rows of a matrix, each of a power of two of bytes, the longest first.
+
+    Attributes:
+        cycles: of a piece, whatever its length.
+        most_bytes, least_bytes: lengths of the longest piece and of the shortest; what is left of a row is one more.
+    """
+
+    cycles: float = Field(gt=0)
+    most_bytes: PositiveInt
+    least_bytes: PositiveInt
+
+    def of_row(self, row_bytes: int) -> int:
+        """Return the pieces of a row."""
+        count, rest = divmod(row_bytes, self.most_bytes)
+        return count + (rest // self.least_bytes).bit_count() + (rest % self.least_bytes > 0)
+
+
 class TransferCost(_Model):
     """Cycles of a GM transfer; the largest of the lines counts.
 
@@ -320,6 +338,7 @@ class TransferCost(_Model):
         burst_cycles: on top, for each burst, before its bytes move on the link.
         odd_burst_cycles: on top, for each burst that is no multiple of 32 B (for one, where they are above 512 B).
         elements_per_cycle: as of LocalCost.
+        row_pieces: what bounds a transfer that turns rows into fractals, beside its rate; None for others.
     """
 
     lines: tuple[Line, ...] = Field(min_length=1)
@@ -328,6 +347,7 @@ class TransferCost(_Model):
     burst_cycles: float = Field(ge=0, default=0)
     odd_burst_cycles: int = Field(ge=0, default=0)
     elements_per_cycle: PositiveInt | None = None
+    row_pieces: RowPieces | None = None
     min_cycles: int = Field(ge=1)
     overlap_bytes: int = Field(gt=0)
     link: str

@@ -135,7 +135,8 @@ SCHEDULE_COLUMNS = (
 )  # fmt: skip
 """Integer columns of a template's schedule. Those from startup_hit on matter to transfers only; `bytes`, `link` and
 `cap_units` hold for a transfer that misses L2 and for stores. GM columns describe the box (offset from its slot's
-base, rows, bytes of a row, pitch) that the transfer touches. `cross` is 0 for a core's own flags, else one more than the mode."""
+base, rows, bytes of a row, pitch) that the transfer touches. `cross` is 0 for a core's own flags, else one more than
+the mode."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,48 @@
+"""Measured products, rebuilt as Mmads.
+
+Source of the rows: Ascend+mskpp, csrc/prof_data/resource910b.cpp. Its table for 910B3 shows the head of an idle pipe in
+every product, those for 910B1 and 950 do not (inferred): there each Mmad waits for the one before, here they stream.
+"""
+
+from ascendsim.device import Device
+from ascendsim.dtypes import DTYPES, DType
+from ascendsim.fidelity.course import streamed_cycles
+from ascendsim.fidelity.measured import Measured, Uncovered
+from ascendsim.isa.mmad import MmadParams
+from ascendsim.memory import LocalTensor
+from ascendsim.record import AiCore
+from ascendsim.terms import KernelType, Pipe, TPosition
+
+_DTYPES = {"fp16": "half", "bf16": "bfloat16_t", "fp32": "float", "int8": "int8_t", "int32": "int32_t"}
+_DRAINED = "Ascend910B3"
+
+
+def predict(row: Measured, device: Device) -> float:
+    """Return the cycles of a product in a long row of its like, each from zero.
+
+    Raises:
+        Uncovered: the row states no shape, or types that Mmad does not have here.
+    """
+    if row.mkn is None:
+        raise Uncovered("it does not say m, k and n")
+    m, k, n = row.mkn
+    factors, result = _type(row.dtype), _type(row.dst_dtype)
+
+    def body(asc: AiCore) -> None:
+        dst, a, b = _local(TPosition.CO1, result), _local(TPosition.A2, factors), _local(TPosition.B2, factors)
+        asc.mmad(dst, a, b, MmadParams(m, n, k))
+        if row.soc == _DRAINED:
+            asc.pipe_barrier(Pipe.M)
+
+    return streamed_cycles(body, device, Pipe.M, (), KernelType.AIC_ONLY)
+
+
+def _type(name: str) -> DType:
+    for element in DTYPES:
+        if element.name == _DTYPES.get(name):
+            return element
+    raise Uncovered(f"Mmad has no type {name} here")
+
+
+def _local(position: TPosition, element: DType) -> LocalTensor:
+    return LocalTensor(position.value, position, element, 0, 1 << 20)
