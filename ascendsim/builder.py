@@ -67,7 +67,7 @@ class SlotTensor(GlobalTensor):
     @classmethod
     def of(cls, t: GlobalTensor, slot: int) -> "SlotTensor":
         """Return a tile's view of its argument: offsets count from the slot's base."""
-        return cls(t.name, t.dtype, t.shape, t.index, base_bytes=0, offset_bytes=0, slot=slot)
+        return cls(t.name, t.dtype, t.shape, t.index, 0, 0, t.cache_mode, slot)
 
     def __getitem__(self, offset: int) -> "SlotTensor":
         """Return the window that starts `offset` elements later."""

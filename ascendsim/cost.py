@@ -13,11 +13,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.device import Device, TransferCost, VectorCost, VectorFunctionCost
+from ascendsim.device import Device, Line, TransferCost, VectorCost, VectorFunctionCost
 from ascendsim.dtypes import DType
 from ascendsim.engine.base import SCHEDULE_COLUMNS, UNITS_PER_BYTE, Kind, LinkInfo, TemplateSchedule
 from ascendsim.errors import DeviceError
-from ascendsim.isa.instruction import Body, MicroKind, Reason, Row, TensorRef
+from ascendsim.isa.instruction import Body, MicroKind, Operand, Reason, Row, TensorRef
 from ascendsim.isa.lanes import active_lanes, ends_partial, lanes_of, repeats_of
 from ascendsim.isa.move import burst_geometry
 from ascendsim.memory import GM_ALIGN_BYTES
@@ -25,6 +25,8 @@ from ascendsim.program import Program, Template
 from ascendsim.terms import DATABLOCK_BYTES, DATABLOCKS_PER_REPEAT, Buffer, MaskMode, ceil_div
 
 Fields = dict[str, int]
+Box = tuple[int, int, int, int]
+"""What a transfer touches in GM: first byte modulo GM_ALIGN_BYTES, bursts, bytes of each, pitch."""
 _LONG_BURST_BYTES = 512
 _LARGE_PERIOD = 16
 """Bank groups repeat every 16 datablocks, so conflicts repeat after at most 16 repeats."""
@@ -275,6 +277,7 @@ def _transfer(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: d
     return {
         "kind": Kind.TRANSFER,
         "occupancy": miss.min_cycles,
+        "writes": int(not is_load),
         "slot": tensors[operand.tensor].slot,
         "gm_offset": operand.offset_bytes,
         "gm_rows": count,
@@ -282,7 +285,20 @@ def _transfer(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: d
         "gm_pitch": box[-1],
         **_path(miss, box, operand.dtype, order, ""),
         **_path(hit, box, operand.dtype, order, "_hit"),
+        **({} if is_load else {"link": order[device.l2.memory_link]}),
+        **(_past_l2(miss, hit, box, operand, device, order) if tensors[operand.tensor].bypasses_l2 else {}),
     }
+
+
+def _past_l2(
+    miss: TransferCost, hit: TransferCost, box: Box, operand: Operand, device: Device, order: dict[str, int]
+) -> Fields:
+    """Of a transfer that leaves L2 out, what differs from one that misses: it fetches no whole lines for L2 to keep."""
+    first, count, length, pitch = box
+    path = _path(miss.model_copy(update={"piece_bytes": hit.piece_bytes, "once": False}), box, operand.dtype, order, "")
+    if any(n % device.l2.line_bytes.value for n in (first, length, pitch)):
+        path["bytes"] += count * device.l2.bypass_row_bytes.value
+    return {"bypass": 1, "bytes": path["bytes"], "link_clash": order[device.l2.same_line_link]}
 
 
 def _transfer_cost(device: Device, row: Row, suffix: str) -> TransferCost:
@@ -292,18 +308,17 @@ def _transfer_cost(device: Device, row: Row, suffix: str) -> TransferCost:
     return device.transfer[name]
 
 
-Box = tuple[int, int, int, int]
-"""What a transfer touches in GM: first byte modulo GM_ALIGN_BYTES, bursts, bytes of each, pitch."""
-
-
 def _path(cost: TransferCost, box: Box, dtype: DType, order: dict[str, int], suffix: str) -> Fields:
     """Bytes of the pieces; start-up, in which all bursts begin, and cap of the line that dominates for this many."""
     total_bytes = pieces_bytes(cost.piece_bytes, *box, once=cost.once)
-    line = max(cost.lines, key=lambda line: line.fixed_cycles + total_bytes / line.bytes_per_cycle)
+    lines = cost.lines
+    if cost.elements_per_cycle is not None:
+        lines = (*lines, Line(fixed_cycles=0, bytes_per_cycle=cost.elements_per_cycle * dtype.bytes))
+    line = max(lines, key=lambda line: line.fixed_cycles + total_bytes / line.bytes_per_cycle)
     _, count, length, _ = box
     exposed = min(1.0, count * length / cost.overlap_bytes)
     begun = math.ceil(cost.burst_cycles * max(0, count)) + cost.odd_burst_cycles * _odd_bursts(box)
-    cap = _limited(line.bytes_per_cycle, cost.elements_per_cycle, dtype)
+    cap = line.bytes_per_cycle
     if cost.row_pieces is not None and total_bytes:
         cap = min(cap, total_bytes / (count * cost.row_pieces.of_row(length) * cost.row_pieces.cycles))
     return {
@@ -313,11 +328,6 @@ def _path(cost: TransferCost, box: Box, dtype: DType, order: dict[str, int], suf
         f"cap_units{suffix}": int(cap * UNITS_PER_BYTE),
         f"link{suffix}": order[cost.link],
     }
-
-
-def _limited(bytes_per_cycle: float, elements_per_cycle: int | None, dtype: DType) -> float:
-    """A rate, where it also counts elements: narrow ones are fewer bytes."""
-    return bytes_per_cycle if elements_per_cycle is None else min(bytes_per_cycle, elements_per_cycle * dtype.bytes)
 
 
 def _odd_bursts(box: Box) -> int:
@@ -409,7 +419,9 @@ def _local(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict
         raise DeviceError(f"device {device.name} has no cost for {row.op.api} (table local.{row.op.family})")
     count, length, _, _ = burst_geometry(row)
     assert row.dst is not None
-    rate = _limited(cost.bytes_per_cycle, cost.elements_per_cycle, row.dst.dtype)
+    rate = cost.bytes_per_cycle
+    if cost.elements_per_cycle is not None:
+        rate = min(rate, cost.elements_per_cycle * row.dst.dtype.bytes)
     cycles = cost.fixed_cycles + math.ceil(count * length / rate)
     return {"kind": Kind.EXEC, "startup": cost.startup, "occupancy": max(cost.min_cycles, cycles)}
 

@@ -362,10 +362,33 @@ class Link(_Model):
 
 
 class L2(_Model):
-    """How L2 residency is kept."""
+    """How L2 residency is kept, and what reaches memory.
+
+    Attributes:
+        memory_link: what L2 writes back goes over, and stores that bypass it.
+        same_line_link: loads that bypass L2 go over, if several cores read one line at the same time.
+        bypass_row_bytes: what a row that is not made of whole lines costs memory on top of its own bytes if it bypasses
+            L2, which would keep the rest of its lines.
+    """
 
     line_bytes: IntNumber
     segment_bytes: IntNumber
+    memory_link: str
+    same_line_link: str
+    bypass_row_bytes: IntNumber
+
+
+class UsNumber(Number):
+    """Microseconds."""
+
+    value: float = Field(ge=0)
+
+
+class Launch(_Model):
+    """What a task takes beside its cores' work: scheduling it, and its end; fixed + all_cores * share of the cores."""
+
+    fixed_us: UsNumber
+    all_cores_us: UsNumber
 
 
 class Device(_Model):
@@ -391,6 +414,7 @@ class Device(_Model):
     """Of instructions that take fewer element types here than their declaration names, by AscendC name: those."""
     arithmetic: Arithmetic
     scalar: Scalar
+    launch: Launch
     vector: dict[str, dict[str, VectorCost]]
     vector_function: VectorFunctionCost | None = None
     """None where there are none."""
@@ -470,6 +494,11 @@ class Device(_Model):
     def link_bytes_per_cycle(self, name: str) -> float:
         """Capacity of a shared link with all cores counted."""
         return float(self.link[name].bytes_per_cycle_per_aiv.value) * self.aiv
+
+    def launch_us(self, kernel_type: KernelType, block_dim: int) -> float:
+        """Return what a task on so many blocks takes beside its cores' work, in microseconds."""
+        share = block_dim / self.most_blocks(kernel_type)
+        return float(self.launch.fixed_us.value + self.launch.all_cores_us.value * share)
 
     def microseconds(self, cycles: int) -> float:
         """Convert cycles of the core clock to microseconds."""
@@ -636,7 +665,7 @@ def _architecture(name: str) -> dict[str, Any]:
     lender = _read_toml(borrowed["of"])
     said = {"source": f"nothing published for {name}; the figure of {borrowed['of']}", "status": "assumed"}
     vector = {k: v for k, v in lender["vector"].items() if k not in borrowed["without"]}
-    cube = {name: lender[name] for name in ("scalar", "cube", "local")}
+    cube = {name: lender[name] for name in ("scalar", "launch", "cube", "local")}
     lent = _said_by({"vector": vector, **cube}, said)
     lent["transfer"] = _said_by({k: v for k, v in lender["transfer"].items() if k not in own["transfer"]}, said)
     return _merge(lent, own)

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import prod
 from operator import index
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascendsim.dtypes import DType, dtype
-from ascendsim.terms import TPosition, align_up
+from ascendsim.terms import CacheMode, TPosition, align_up
 
 POISON = 0xFF
 """Content of a byte that nobody wrote."""
@@ -88,6 +88,7 @@ class GlobalTensor:
         index: position in the program's list of GM tensors.
         base_bytes: GM address of the tensor's first byte.
         shape: the whole tensor's shape.
+        cache_mode: whether accesses through this window go through L2.
     """
 
     name: str
@@ -96,11 +97,20 @@ class GlobalTensor:
     index: int
     base_bytes: int
     offset_bytes: int = 0
+    cache_mode: CacheMode = CacheMode.CACHE_MODE_NORMAL
 
     def __getitem__(self, offset: int) -> "GlobalTensor":
         """Return the window that starts `offset` elements later."""
         at = self.offset_bytes + index(offset) * self.dtype.bytes
-        return GlobalTensor(self.name, self.dtype, self.shape, self.index, self.base_bytes, at)
+        return GlobalTensor(self.name, self.dtype, self.shape, self.index, self.base_bytes, at, self.cache_mode)
+
+    def with_l2_cache_hint(self, cache_mode: CacheMode) -> Self:
+        """Return the same window with another way to memory: CACHE_MODE_DISABLE leaves L2 out.
+
+        A tensor is a value here, so this returns one where AscendC's SetL2CacheHint changes it.
+        Source: asc-devkit docs, GlobalTensor SetL2CacheHint page.
+        """
+        return replace(self, cache_mode=CacheMode(cache_mode))
 
     @property
     def tensor_bytes(self) -> int:

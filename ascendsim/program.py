@@ -118,6 +118,7 @@ class Template:
     def digest(self) -> str:
         """SHA-256 over content; equal templates have equal digests."""
         h = hashlib.sha256(f"{self.name} {self.slots} {self.registers} {self.tensors}".encode())
+        h.update("".join(f"{i} bypasses L2 " for i, t in enumerate(self.tensors) if t.bypasses_l2).encode())
         for name in sorted(self.columns):
             column = self.columns[name]
             # Opcodes depend on declaration order; names do not.
@@ -429,6 +430,7 @@ def to_arrays(program: Program) -> dict[str, NDArray[Any]]:
                 "registers": t.registers,
                 "tensors": [[r.name, r.buffer.name, r.position, r.address_bytes, r.tensor_bytes, r.slot, r.que]
                             for r in t.tensors],
+                "past_l2": [i for i, r in enumerate(t.tensors) if r.bypasses_l2],
             }
             for t in program.templates
         ],
@@ -468,7 +470,11 @@ def from_arrays(arrays: dict[str, NDArray[Any]]) -> Program:
         columns = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
         micro = {k.removeprefix(f"micro{i}."): v for k, v in arrays.items() if k.startswith(f"micro{i}.")}
         columns["op"] = opcode[columns["op"]]
-        refs = tuple(TensorRef(n, Buffer[b], pos, a, size, s, q) for n, b, pos, a, size, s, q in t["tensors"])
+        past_l2 = t.get("past_l2", ())
+        refs = tuple(
+            TensorRef(n, Buffer[b], pos, a, size, s, q, bypasses_l2=number in past_l2)
+            for number, (n, b, pos, a, size, s, q) in enumerate(t["tensors"])
+        )
         templates.append(Template(t["name"], columns, refs, t["slots"], t["registers"], micro))
     return Program(
         soc=header["soc"],

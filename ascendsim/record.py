@@ -65,7 +65,7 @@ from ascendsim.isa.vector import VectorInstructions
 from ascendsim.memory import FRAMEWORK_TMP, GM_ALIGN_BYTES, RESERVED_TMP, GlobalTensor, LocalTensor, Tensor
 from ascendsim.program import Program, QueInfo, block_index
 from ascendsim.progress import StageProgress
-from ascendsim.terms import Buffer, CoreKind, HardEvent, KernelType, MaskMode, Pipe, TPosition
+from ascendsim.terms import Buffer, CacheMode, CoreKind, HardEvent, KernelType, MaskMode, Pipe, TPosition
 from ascendsim.tpipe import FREED_READ, FREED_WRITE, PIPE_MULTI, ROUTES, SYNC_EXHAUST, TBuf, TPipe, TQue
 
 MASK_LEFT = MASK_IGNORED.saying(
@@ -489,7 +489,8 @@ class AiCore(
                 self._builder.reaches(place, t.address_bytes + t.allocation_bytes)
             return ref, t.offset_bytes
         slot, offset_bytes = self._slot(tensor)
-        return TensorRef(tensor.name, Buffer.GM, "GM", 0, tensor.tensor_bytes, slot), offset_bytes
+        past_l2 = tensor.cache_mode is CacheMode.CACHE_MODE_DISABLE
+        return TensorRef(tensor.name, Buffer.GM, "GM", 0, tensor.tensor_bytes, slot, bypasses_l2=past_l2), offset_bytes
 
     def _slot(self, tensor: GlobalTensor) -> tuple[int, int]:
         if isinstance(tensor, SlotTensor):
@@ -592,7 +593,7 @@ class AiCore(
         """What of a tile's argument rows can depend on. Frozen dataclasses are taken apart once and then known."""
         if isinstance(argument, GlobalTensor):
             modulo = argument.address_bytes % GM_ALIGN_BYTES
-            return ("gm", argument.index, argument.dtype.code, argument.shape, modulo)
+            return ("gm", argument.index, argument.dtype.code, argument.shape, modulo, argument.cache_mode)
         known = self._argument_numbers.get(id(argument))
         if known is not None:
             return known[1]

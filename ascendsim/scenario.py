@@ -85,7 +85,7 @@ class MachineSpec(_Model):
     """How to simulate."""
 
     engine: Literal["compiled", "reference", "both"] = "compiled"
-    l2: Literal["model", "hit", "miss"] = "model"
+    l2: Literal["model", "warm", "hit", "miss"] = "model"
     half_overflow: Literal["inf_nan", "saturate"] | None = None
     auto_sync: bool = True
     """The compiler adds barriers between vector instructions, and waits of the scalar unit: false where it is told

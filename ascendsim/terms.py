@@ -184,6 +184,13 @@ class QuantMode(IntEnum):
         return self.name.startswith("V")
 
 
+class CacheMode(Enum):
+    """How accesses to a GM tensor use L2 (AscendC CacheMode)."""
+
+    CACHE_MODE_DISABLE = 0
+    CACHE_MODE_NORMAL = 1
+
+
 class BlockMode(IntEnum):
     """What DataCopy counts on the way from L0C to UB (asc-devkit docs, enhanced DataCopy page)."""
 

@@ -36,14 +36,27 @@ S it holds the scalar unit until all pipes of the core are empty and complete.
 their data phase each get min(own cap, capacity // n), at least 1, units of 1/4096 byte per cycle. A transfer leaves
 the link at the first whole cycle by which its bytes are through; its occupancy ends then, but not before
 `occupancy` cycles after the row's start. This errs slow, by less than a cycle. One of no bytes never joins. Start-
-up, bytes, cap and link depend on whether all bytes are in L2 when the row starts; templates give stores equal columns
-for both. Bytes are what the link carries, not what the core asked for.
+up, bytes, cap and link depend on whether the row is a hit in L2 when it starts. Bytes are what the link carries, not
+what the core asked for.
 
-**L2** keeps segments in least-recently-used order and, in each, which lines are there. It has room for `bytes //
-segment_bytes` segments, at least one, however few of their lines are resident. A transfer is a hit if every line it
-touches is resident before. It touches its segments once each, ascending; each makes room when it comes, and a
-dropped segment loses its lines, so that a box larger than L2 leaves its last segments. Looking and updating happen
-at the row's start, for loads and stores alike. An empty box is a hit. A forced mode holds for all transfers.
+**L2** keeps segments in least-recently-used order and, in each, which lines are there and which of them were written.
+It has room for `bytes // line_bytes` lines. A transfer touches its segments once each, ascending; when one has taken its
+lines in, the least recently used others are dropped, whole, until the rest has room, so that a box larger than L2 leaves
+its last segments. The written lines of a dropped segment are *written back*. Looking and updating happen at the row's
+start, for loads and stores alike.
+- A load is a hit if every line it touches is resident before. One that misses moves `bytes`, and on top what is written
+  back for it.
+- A store (`writes`) makes its lines resident and written. It is a hit if nothing is written back for it. Otherwise it
+  moves `bytes` or what is written back, whichever is more.
+- A row that bypasses L2 (`bypass`) is a miss, moves `bytes`, and leaves L2 as it is.
+An empty box is a hit. L2 is empty at first; in mode "warm" it begins as all transfers of the program leave it when taken
+without a clock: the first calls of all cores, core by core, then the second calls, and so on. A forced mode, "hit" or
+"miss", holds for all transfers.
+
+**Same line.** Memory serves one line at a time to whoever asks for it. While a load that bypasses L2 is between its
+start and the end of its data phase, the line of its first byte is *in use*. Such a load that starts while its line is in
+use by another core, or in the same cycle as another core's load of that line, goes over `link_clash` instead of `link`.
+Nothing of this in a forced mode.
 
 **Order within one cycle.** All completions first, what raises flags among them; then all starts. What takes no time
 ends in the cycle it starts in. Transfers look L2 up after everything else of that cycle has started, in (core,
@@ -76,6 +89,7 @@ from ascendsim.progress import StageProgress
 from ascendsim.terms import HardEvent, Pipe
 
 UNITS_PER_BYTE = 4096
+L2_MODES = ("model", "hit", "miss", "warm")
 MOST_CORES = 512
 """Cores of a program: AIC and AIV of the largest part are 75."""
 
@@ -131,12 +145,12 @@ _WORDS = {
 SCHEDULE_COLUMNS = (
     "kind", "pipe", "startup", "startup_warm", "occupancy", "drain", "flag", "buffer_wait", "bytes", "link",
     "cap_units", "startup_hit", "startup_warm_hit", "bytes_hit", "link_hit", "cap_units_hit", "slot", "gm_offset",
-    "gm_rows", "gm_length", "gm_pitch", "cross",
+    "gm_rows", "gm_length", "gm_pitch", "cross", "writes", "bypass", "link_clash",
 )  # fmt: skip
 """Integer columns of a template's schedule. Those from startup_hit on matter to transfers only; `bytes`, `link` and
-`cap_units` hold for a transfer that misses L2 and for stores. GM columns describe the box (offset from its slot's
-base, rows, bytes of a row, pitch) that the transfer touches. `cross` is 0 for a core's own flags, else one more than
-the mode."""
+`cap_units` hold for a transfer that misses L2. `writes` is 1 for a store, `bypass` 1 for a row that leaves L2 out;
+`link_clash` matters to those of them that load. GM columns describe the box (offset from its slot's base, rows, bytes
+of a row, pitch) that the transfer touches. `cross` is 0 for a core's own flags, else one more than the mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +182,7 @@ class LinkInfo:
 
 @dataclass(frozen=True, slots=True)
 class L2Info:
-    """L2 geometry; `mode` is "model", or "hit" or "miss" to force every load."""
+    """L2 geometry; `mode` is "model", "warm", or "hit" or "miss" to force every transfer."""
 
     mode: str
     bytes: int
@@ -176,8 +190,8 @@ class L2Info:
     segment_bytes: int
 
     def __post_init__(self) -> None:
-        if self.mode not in ("model", "hit", "miss"):
-            raise ValueError(f"L2 mode {self.mode!r}: model, hit or miss")
+        if self.mode not in L2_MODES:
+            raise ValueError(f"L2 mode {self.mode!r}: one of {', '.join(L2_MODES)}")
         if self.line_bytes < 1 or self.segment_bytes < 1 or self.segment_bytes % self.line_bytes:
             raise ValueError(f"L2: segments of {self.segment_bytes} B are not made of lines of {self.line_bytes} B")
 

@@ -99,29 +99,47 @@ class FairLink:
         self._touch()
 
 
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Bytes of GM: so many rows of a length, a pitch apart."""
+
+    first: int
+    rows: int
+    length: int
+    pitch: int
+
+
 class L2:
-    """Which lines are resident; least recently used segments go first."""
+    """Which lines are resident, and which of them were written; least recently used segments go first."""
 
     def __init__(self, info: L2Info) -> None:
         self._info = info
-        self._segments: OrderedDict[int, int] = OrderedDict()
-        self._room = max(1, info.bytes // info.segment_bytes)
+        self._segments: OrderedDict[int, tuple[int, int]] = OrderedDict()
+        """Bit masks of resident and of written lines."""
+        self._room = info.bytes // info.line_bytes
+        self._resident = 0
 
-    def access(self, first: int, rows: int, length: int, pitch: int) -> bool:
-        """Touch a box of GM and return whether all its lines were resident before."""
-        if self._info.mode != "model":
-            return self._info.mode == "hit"
-        hit = True
-        for segment, lines in self._lines(first, rows, length, pitch).items():
-            resident = self._segments.pop(segment, 0)
-            hit = hit and (lines & ~resident) == 0
-            self._segments[segment] = resident | lines
-            if len(self._segments) > self._room:
-                self._segments.popitem(last=False)
-        return hit
+    def line(self, byte: int) -> int:
+        """Return the line that a byte of GM is in."""
+        return byte // self._info.line_bytes
 
-    def _lines(self, first: int, rows: int, length: int, pitch: int) -> dict[int, int]:
+    def touch(self, box: Box, *, writes: bool) -> tuple[bool, int]:
+        """Touch a box; return whether all its lines were resident, and the bytes written back for it."""
+        resident_before, written_back = True, 0
+        for segment, lines in self._lines(box).items():
+            resident, written = self._segments.pop(segment, (0, 0))
+            resident_before = resident_before and (lines & ~resident) == 0
+            self._segments[segment] = resident | lines, written | (lines if writes else 0)
+            self._resident += (lines & ~resident).bit_count()
+            while self._resident > self._room and len(self._segments) > 1:
+                _, (gone, dropped) = self._segments.popitem(last=False)
+                self._resident -= gone.bit_count()
+                written_back += dropped.bit_count()
+        return resident_before, written_back * self._info.line_bytes
+
+    def _lines(self, box: Box) -> dict[int, int]:
         """Bit masks of the lines touched in each segment, in ascending order."""
+        first, rows, length, pitch = box.first, box.rows, box.length, box.pitch
         if length <= 0 or rows <= 0:
             return {}
         line_bytes, per_segment = self._info.line_bytes, self._info.segment_bytes // self._info.line_bytes

@@ -60,6 +60,9 @@ class Stop(IntEnum):
 @compiled_in_place
 def run(p: Program, s: State) -> int:
     """Go on until there is a reason to stop."""
+    if p.l2_warm and s.counts[Count.IS_WARM] == 0:
+        s.counts[Count.IS_WARM] = 1
+        _warm_up(p, s)
     while True:
         while s.counts[Count.READY] > 0:
             s.counts[Count.READY] -= 1
@@ -173,7 +176,8 @@ def _run_pipe(p: Program, s: State, core: int, pipe: int) -> int:
     if p.l2_mode == 0:
         _push(s, start << TIME_SHIFT | _PHASE | at)
         return 0
-    return _begin_data(p, s, core, at, 1 if p.l2_mode == 1 else 0)
+    _choose_way(p, s, at, hot, 1 if p.l2_mode == 1 else 0, 0)
+    return _begin_data(p, s, core, at)
 
 
 @inlined
@@ -471,37 +475,81 @@ def _next_event(p: Program, s: State) -> bool:
         _join(p, s, _pop(s) & (_PHASE - 1), now)
         return True
     # All starts of this cycle in (core, pipe) order; what they set off may start more in the same cycle, later.
+    starts = 0
     while s.counts[Count.HEAP] > 0 and s.heap[0] >> UNIT_BITS == now << 1 | 1:
         at = _pop(s) & (_PHASE - 1)
+        s.batch[starts] = at
+        starts += 1
         place = s.unit[at, Unit.PLACE]
         hot = s.queue[at, place, Queued.HOT]
-        slot = p.call_slot[s.queue[at, place, Queued.CALL]] + p.table[hot, Field.SLOT]
-        first = p.slot_base[slot] + p.table[hot, Field.OFFSET]
-        hit = _access(p, s, first, p.table[hot, Field.ROWS], p.table[hot, Field.LENGTH], p.table[hot, Field.PITCH])
-        if _begin_data(p, s, at // PIPES, at, 1 if hit else 0):
+        if p.table[hot, Field.BYPASS] and not p.table[hot, Field.WRITES] and p.table[hot, Field.BYTES] > 0:
+            s.in_use[at] = _first_byte(p, hot, s.queue[at, place, Queued.CALL]) // p.line_bytes
+    for i in range(starts):
+        at = s.batch[i]
+        _look_up(p, s, at)
+        if _begin_data(p, s, at // PIPES, at):
             _wake(s, at // PIPES, at % PIPES)
     return True
 
 
 @inlined
-def _bytes(p: Program, s: State, at: int) -> int:
-    """What the link carries for the transfer of a pipe."""
-    hot = s.queue[at, s.unit[at, Unit.PLACE], Queued.HOT]
-    return p.table[hot, Field.BYTES_HIT] if s.unit[at, Unit.HIT] else p.table[hot, Field.BYTES]
+def _first_byte(p: Program, hot: int, call: int) -> int:
+    """Where a transfer's box begins in GM."""
+    return p.slot_base[p.call_slot[call] + p.table[hot, Field.SLOT]] + p.table[hot, Field.OFFSET]
 
 
 @inlined
-def _begin_data(p: Program, s: State, core: int, at: int, hit: int) -> int:
+def _look_up(p: Program, s: State, at: int) -> None:
+    """Find out how a transfer goes: what L2 has of it, and whether another core uses its line."""
+    place = s.unit[at, Unit.PLACE]
+    hot, call = s.queue[at, place, Queued.HOT], s.queue[at, place, Queued.CALL]
+    if p.table[hot, Field.BYPASS]:
+        _choose_way(p, s, at, hot, 0, 0)
+        if s.in_use[at] != NONE and _is_used_elsewhere(s, at):
+            s.unit[at, Unit.LINK] = p.table[hot, Field.LINK_CLASH]
+            s.unit[at, Unit.CLASS] = p.table[hot, Field.CLASS_CLASH]
+        return
+    hit, lines = _access(p, s, hot, call)
+    written_back = lines * p.line_bytes
+    if p.table[hot, Field.WRITES]:
+        hit, written_back = lines == 0, max(0, written_back - p.table[hot, Field.BYTES])
+    _choose_way(p, s, at, hot, 1 if hit else 0, written_back)
+
+
+@inlined
+def _is_used_elsewhere(s: State, at: int) -> bool:
+    """Whether a pipe of another core loads, past L2, what begins in the same line."""
+    line, core = s.in_use[at], at // PIPES
+    for other in range(s.in_use.shape[0]):
+        if s.in_use[other] == line and other // PIPES != core:
+            return True
+    return False
+
+
+@inlined
+def _choose_way(p: Program, s: State, at: int, hot: int, hit: int, more: int) -> None:
+    """Note how a transfer goes; one that misses and has bytes moves some more."""
+    s.unit[at, Unit.HIT] = hit
+    if hit:
+        s.unit[at, Unit.LINK], s.unit[at, Unit.CLASS] = p.table[hot, Field.LINK_HIT], p.table[hot, Field.CLASS_HIT]
+        s.unit[at, Unit.MOVES] = p.table[hot, Field.BYTES_HIT]
+        return
+    moves = p.table[hot, Field.BYTES]
+    s.unit[at, Unit.LINK], s.unit[at, Unit.CLASS] = p.table[hot, Field.LINK], p.table[hot, Field.CLASS]
+    s.unit[at, Unit.MOVES] = moves + more if moves > 0 else 0
+
+
+@inlined
+def _begin_data(p: Program, s: State, core: int, at: int) -> int:
     """A transfer knows its way; return its pipe's bit if it is over because it has no bytes."""
     place = s.unit[at, Unit.PLACE]
     hot, start = s.queue[at, place, Queued.HOT], s.queue[at, place, Queued.START]
-    if hit:
+    if s.unit[at, Unit.HIT]:
         begin = p.table[hot, Field.STARTUP_HIT] if s.unit[at, Unit.WAS_COLD] else p.table[hot, Field.WARM_HIT]
     else:
         begin = p.table[hot, Field.STARTUP] if s.unit[at, Unit.WAS_COLD] else p.table[hot, Field.WARM]
-    s.unit[at, Unit.HIT] = hit
     s.unit[at, Unit.JOINED] = start + begin
-    if _bytes(p, s, at) == 0:
+    if s.unit[at, Unit.MOVES] == 0:
         _end_transfer(p, s, core, at, start + begin, 0, NONE)
         return 1 << (at - core * PIPES)
     _push(s, (start + begin) << TIME_SHIFT | at)
@@ -518,6 +566,7 @@ def _end_transfer(p: Program, s: State, core: int, at: int, through: int, stretc
         waited, cycles, by = _BANDWIDTH, stretch, rival
     occupied = max(through, start + p.table[hot, Field.OCCUPANCY])
     s.unit[at, Unit.HELD] = Held.NOT
+    s.in_use[at] = NONE
     _finish(p, s, core, at, occupied, occupied + p.table[hot, Field.DRAIN], waited, cycles, by, stretch)
     s.unit[at, Unit.HIT] = 0
 
@@ -559,13 +608,9 @@ def _settle(p: Program, s: State, link: int) -> None:
 @inlined
 def _join(p: Program, s: State, at: int, now: int) -> None:
     """A transfer begins its data phase."""
-    hot = s.queue[at, s.unit[at, Unit.PLACE], Queued.HOT]
-    if s.unit[at, Unit.HIT]:
-        link, which = p.table[hot, Field.LINK_HIT], p.table[hot, Field.CLASS_HIT]
-    else:
-        link, which = p.table[hot, Field.LINK], p.table[hot, Field.CLASS]
+    link, which = s.unit[at, Unit.LINK], s.unit[at, Unit.CLASS]
     _advance(p, s, link, now)
-    key = s.served[link, which] + _bytes(p, s, at) * UNITS_PER_BYTE
+    key = s.served[link, which] + s.unit[at, Unit.MOVES] * UNITS_PER_BYTE
     i = s.active[link, which]
     while i > 0 and s.finish[link, which, (i - 1) >> 1] > key:
         s.finish[link, which, i] = s.finish[link, which, (i - 1) >> 1]
@@ -607,7 +652,7 @@ def _leave(p: Program, s: State, link: int, now: int) -> None:
             at = _drop_first(s, link, which)
             place = s.unit[at, Unit.PLACE]
             alone = max(1, min(p.caps[link, which], s.link[link, Link.CAPACITY]))
-            units = _bytes(p, s, at) * UNITS_PER_BYTE
+            units = s.unit[at, Unit.MOVES] * UNITS_PER_BYTE
             stretch = now - s.unit[at, Unit.JOINED] - (units + alone - 1) // alone
             rival = before if before_at > s.unit[at, Unit.JOINED] else NONE
             if first < 0 or at < first:
@@ -622,44 +667,99 @@ def _leave(p: Program, s: State, link: int, now: int) -> None:
 
 
 @inlined
-def _access(p: Program, s: State, first: int, rows: int, length: int, pitch: int) -> bool:
-    """Touch a box of GM and return whether all its lines were resident before."""
+def _warm_up(p: Program, s: State) -> None:
+    """Leave L2 as the program itself does, without a clock: the first call of every core, then the second, ..."""
+    turn, more = 0, True
+    while more:
+        more = False
+        for core in range(s.core.shape[0]):
+            position = s.core[core, Core.POSITION] + turn
+            if position < s.core[core, Core.LAST]:
+                more = True
+                call = p.call_of[position]
+                template = p.call_template[call]
+                for hot in range(p.starts[template], p.starts[template + 1]):
+                    if p.table[hot, Field.KIND] == Kind.TRANSFER and not p.table[hot, Field.BYPASS]:
+                        _access(p, s, hot, call)
+        turn += 1
+
+
+@inlined
+def _access(p: Program, s: State, hot: int, call: int) -> tuple[bool, int]:
+    """Touch a row's box; return whether all its lines were resident, and how many lines are written back for it."""
+    first = _first_byte(p, hot, call)
+    rows, length, pitch = p.table[hot, Field.ROWS], p.table[hot, Field.LENGTH], p.table[hot, Field.PITCH]
     if length <= 0 or rows <= 0:
-        return True
+        return True, 0
     if pitch == length:
         rows, length = 1, length * rows
-    hit, row = True, 0
+    hit, row, written_back = True, 0, 0
     last = (first + (rows - 1) * pitch + length - 1) // p.line_bytes // p.segment_lines
     segment = first // p.line_bytes // p.segment_lines
     while segment <= last:
         while row < rows and (first + row * pitch + length - 1) // p.line_bytes // p.segment_lines < segment:
             row += 1
         segment = max(segment, (first + row * pitch) // p.line_bytes // p.segment_lines)
-        place = _touch(p, s, segment)
+        place = _touch(s, segment)
         at = row
         while at < rows:
             begin = (first + at * pitch) // p.line_bytes - segment * p.segment_lines
             if begin >= p.segment_lines:
                 break
             end = (first + at * pitch + length - 1) // p.line_bytes - segment * p.segment_lines
-            hit &= _mark(s.lines[place], max(begin, 0), min(end, p.segment_lines - 1))
+            begin, end = max(begin, 0), min(end, p.segment_lines - 1)
+            new = _mark(s.lines[place], begin, end)
+            hit &= new == 0
+            s.counts[Count.LINES] += new
+            if p.table[hot, Field.WRITES]:
+                _mark(s.written[place], begin, end)
             at += 1
+        while s.counts[Count.LINES] > p.l2_lines and s.counts[Count.OLDEST] != place:
+            written_back += _drop_oldest(s)
         segment += 1
-    return hit
+    return hit, written_back
 
 
 @inlined
-def _mark(lines: Ints, begin: int, end: int) -> bool:
-    """Make lines resident, ends included; return whether they were before."""
-    hit = True
+def _bits(word: int) -> int:
+    """How many bits are set."""
+    word -= word >> 1 & 0x5555555555555555
+    word = (word & 0x3333333333333333) + (word >> 2 & 0x3333333333333333)
+    word = word + (word >> 4) & 0x0F0F0F0F0F0F0F0F
+    word += word >> 8
+    word += word >> 16
+    return (word + (word >> 32)) & 127
+
+
+@inlined
+def _drop_oldest(s: State) -> int:
+    """Drop the least recently used segment; return how many of its lines were written."""
+    place, written = s.counts[Count.OLDEST], 0
+    for word in range(s.lines.shape[1]):
+        s.counts[Count.LINES] -= _bits(s.lines[place, word])
+        written += _bits(s.written[place, word])
+    _unlink(s, place)
+    _forget(s, _slot(s, s.segment[place]))
+    s.counts[Count.SEGMENTS] -= 1
+    s.newer[place] = s.counts[Count.SPARE]
+    s.counts[Count.SPARE] = place
+    return written
+
+
+@inlined
+def _mark(lines: Ints, begin: int, end: int) -> int:
+    """Set the bits of lines, ends included; return how many were not set before."""
+    new = 0
     while begin <= end:
         word, low = begin // LINE_BITS, begin % LINE_BITS
         high = min(end - word * LINE_BITS, LINE_BITS - 1)
         mask = ((1 << (high - low + 1)) - 1) << low
-        hit &= lines[word] & mask == mask
-        lines[word] |= mask
+        missing = mask & ~lines[word]
+        if missing:
+            new += _bits(missing)
+            lines[word] |= mask
         begin = (word + 1) * LINE_BITS
-    return hit
+    return new
 
 
 @inlined
@@ -672,21 +772,20 @@ def _slot(s: State, segment: int) -> int:
 
 
 @inlined
-def _touch(p: Program, s: State, segment: int) -> int:
-    """Make a segment the most recently used one, with room made for it; return its place."""
+def _touch(s: State, segment: int) -> int:
+    """Make a segment the most recently used one; return its place."""
     slot = _slot(s, segment)
     place = s.slots[slot]
     if place == NONE:
-        if s.counts[Count.SEGMENTS] < p.l2_room:
+        place = s.counts[Count.SPARE]
+        if place == NONE:  # places are handed out in turn, and only when all dropped ones are in use again
             place = s.counts[Count.SEGMENTS]
-            s.counts[Count.SEGMENTS] += 1
         else:
-            place = s.counts[Count.OLDEST]
-            _unlink(s, place)
-            _forget(s, _slot(s, s.segment[place]))
-            slot = _slot(s, segment)
+            s.counts[Count.SPARE] = s.newer[place]
+        s.counts[Count.SEGMENTS] += 1
         s.slots[slot], s.segment[place] = place, segment
         s.lines[place, :] = 0
+        s.written[place, :] = 0
     elif place == s.counts[Count.NEWEST]:
         return place
     else:

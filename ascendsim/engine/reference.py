@@ -2,13 +2,13 @@
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import simpy
 
 from ascendsim.engine.base import TIMELINE_COLUMNS, UNITS_PER_BYTE, Keep, Kind, ScheduleInput, Timeline, Wait
-from ascendsim.engine.link import L2, EndOfCycle, FairLink, Transfer
+from ascendsim.engine.link import L2, Box, EndOfCycle, FairLink, Transfer
 from ascendsim.engine.totals import whole_timeline
 from ascendsim.errors import Deadlock
 from ascendsim.progress import StageProgress
@@ -18,6 +18,14 @@ Process = Generator[simpy.Event, Any, None]
 Flag = tuple[int, int]
 """Number, and 0 or one more than the cross-core mode."""
 _REPORT_EVERY = 4096
+
+
+class _Way(NamedTuple):
+    """How a transfer goes: whether it is a hit, and how many bytes it moves over which link."""
+
+    hit: bool
+    bytes: int
+    link: int
 
 
 class _Row:
@@ -61,8 +69,12 @@ class _Machine:
         self.done = 0
         self.rows = [_rows_of(t.columns) for t in program.templates]
         self._starting: list[tuple[int, int, _Row, simpy.Event]] = []
+        self._lines_in_use: dict[tuple[int, int], int] = {}
+        """Of a core and a pipe, the line of the load that bypasses L2 there."""
         # Of a flag and a setter, what its group has not used up: (minus its cycle, core, pipe, row); least is last.
         self._cross_sets: defaultdict[tuple[Flag, int], deque[tuple[int, int, int, int]]] = defaultdict(deque)
+        if program.l2.mode == "warm":
+            self._warm_up()
         self.cores = [_Core(self, number) for number in range(program.core_count)]
 
     def at(self, cycle: int, then: Callable[[], None]) -> None:
@@ -107,7 +119,7 @@ class _Machine:
             self.progress(self.done, self.total)
 
     def begin_transfer(self, core: int, row: _Row) -> simpy.Event:
-        """Look a transfer up in L2 at the end of this cycle, in (core, pipe) order; the event's value is the hit."""
+        """Look a transfer up in L2 at the end of this cycle, in (core, pipe) order; the event's value is its way."""
         if not self._starting:
             EndOfCycle(self.env, self._start_transfers)
         event = self.env.event()
@@ -116,11 +128,47 @@ class _Machine:
 
     def _start_transfers(self) -> None:
         batch, self._starting = sorted(self._starting, key=lambda s: s[:2]), []
-        for _, _, row, event in batch:
-            f = row.fields
-            slot = int(self.program.call_slot_start[row.call]) + f["slot"]
-            first = int(self.program.slot_base_bytes[slot]) + f["gm_offset"]
-            event.succeed(self.l2.access(first, f["gm_rows"], f["gm_length"], f["gm_pitch"]))
+        is_forced = self.program.l2.mode in ("hit", "miss")
+        for core, pipe, row, _ in batch:
+            if not is_forced and row.fields["bypass"] and not row.fields["writes"] and row.fields["bytes"]:
+                self._lines_in_use[core, pipe] = self.l2.line(self._box(row.call, row.fields).first)
+        for core, pipe, row, event in batch:
+            event.succeed(self._way(core, pipe, row))
+
+    def _way(self, core: int, pipe: int, row: _Row) -> _Way:
+        """Look a transfer up in L2, and see whether another core uses its line."""
+        f, mode = row.fields, self.program.l2.mode
+        if mode in ("hit", "miss"):
+            suffix = "_hit" if mode == "hit" else ""
+            return _Way(mode == "hit", f[f"bytes{suffix}"], f[f"link{suffix}"])
+        if f["bypass"]:
+            line = self._lines_in_use.get((core, pipe))
+            others = (used for (other, _), used in self._lines_in_use.items() if other != core)
+            return _Way(False, f["bytes"], f["link_clash" if line is not None and line in others else "link"])
+        resident, written_back = self.l2.touch(self._box(row.call, f), writes=bool(f["writes"]))
+        hit = not written_back if f["writes"] else resident
+        if hit or not f["bytes"]:
+            return _Way(hit, f["bytes_hit"] if hit else 0, f["link_hit" if hit else "link"])
+        moves = max(f["bytes"], written_back) if f["writes"] else f["bytes"] + written_back
+        return _Way(hit, moves, f["link"])
+
+    def leave_line(self, core: int, pipe: int) -> None:
+        """The data phase of a transfer is over."""
+        self._lines_in_use.pop((core, pipe), None)
+
+    def _box(self, call: int, f: dict[str, int]) -> Box:
+        slot = int(self.program.call_slot_start[call]) + f["slot"]
+        first = int(self.program.slot_base_bytes[slot]) + f["gm_offset"]
+        return Box(first, f["gm_rows"], f["gm_length"], f["gm_pitch"])
+
+    def _warm_up(self) -> None:
+        """Leave L2 as the program itself does, without a clock: the first call of every core, then the second, ..."""
+        core = self.program.call_core
+        turn = [int(np.count_nonzero(core[:call] == core[call])) for call in range(len(core))]
+        for call in sorted(range(len(core)), key=lambda call: (turn[call], core[call])):
+            for f in self.rows[int(self.program.call_template[call])]:
+                if f["kind"] == Kind.TRANSFER and not f["bypass"]:
+                    self.l2.touch(self._box(call, f), writes=bool(f["writes"]))
 
 
 def _rows_of(columns: dict[str, np.ndarray[Any, Any]]) -> list[dict[str, int]]:
@@ -216,21 +264,21 @@ class _PipeState:
         machine, f = self.core.machine, row.fields
         env = machine.env
         start, cause = int(env.now), self._cause(row)
-        hit = bool((yield machine.begin_transfer(self.core.number, row)))
-        suffix = "_hit" if hit else ""
+        way: _Way = yield machine.begin_transfer(self.core.number, row)
+        suffix = "_hit" if way.hit else ""
         startup = f[f"startup{suffix}"] if self.cold else f[f"startup_warm{suffix}"]
         self.cold = False
         yield env.timeout(startup)
         cap = f[f"cap_units{suffix}"]
         stretch, rival = 0, -1
-        length_bytes = f[f"bytes{suffix}"]
-        if length_bytes:
+        if way.bytes:
             place = (self.core.number, int(self.pipe))
-            transfer = Transfer(row.number, place, cap, length_bytes * UNITS_PER_BYTE, env.event())
-            link = machine.links[f[f"link{suffix}"]]
+            transfer = Transfer(row.number, place, cap, way.bytes * UNITS_PER_BYTE, env.event())
+            link = machine.links[way.link]
             link.join(transfer)
             yield transfer.done
-            stretch = int(env.now) - transfer.joined - link.cycles_alone(length_bytes, cap)
+            machine.leave_line(*place)
+            stretch = int(env.now) - transfer.joined - link.cycles_alone(way.bytes, cap)
             rival = transfer.rival
         rest = start + f["occupancy"] - int(env.now)
         if rest > 0:
@@ -238,7 +286,7 @@ class _PipeState:
         if stretch > cause[1] or (stretch and cause[0] is Wait.PIPE_ORDER):
             cause = (Wait.BANDWIDTH, stretch, rival)
         end = int(env.now) + f["drain"]
-        self._finish(row, start, end, cause, stretch_cycles=stretch, l2_hit=int(hit))
+        self._finish(row, start, end, cause, stretch_cycles=stretch, l2_hit=int(way.hit))
 
     def _set_flag(self, row: _Row) -> Process:
         env, f = self.core.machine.env, row.fields

@@ -46,10 +46,14 @@ class Field(IntEnum):
     CROSS = 20
     MODE_FLAG = 21
     """Of a cross-core flag: index of its mode and id."""
-    BYTES_HIT = 22
+    WRITES = 22
+    BYPASS = 23
+    LINK_CLASH = 24
+    CLASS_CLASH = 25
+    BYTES_HIT = 26
 
 
-FIELDS = 24
+FIELDS = 27
 
 
 class Core(IntEnum):
@@ -114,9 +118,13 @@ class Unit(IntEnum):
     WAS_COLD = 13
     HIT = 14
     JOINED = 15
+    MOVES = 16
+    """Bytes that the transfer moves."""
+    LINK = 17
+    CLASS = 18
 
 
-UNIT_FIELDS = 16
+UNIT_FIELDS = 19
 
 
 class Queued(IntEnum):
@@ -172,9 +180,15 @@ class Count(IntEnum):
     NEWEST = 9
     STOPPED = 10
     """Scalar units at their limit."""
+    IS_WARM = 11
+    """Whether L2 has been warmed up."""
+    LINES = 12
+    """Lines in L2."""
+    SPARE = 13
+    """First of the places that dropped segments left, NONE for none; `newer` leads to the next."""
 
 
-COUNTS = 11
+COUNTS = 14
 
 
 class Program(NamedTuple):
@@ -210,7 +224,12 @@ class Program(NamedTuple):
     dispatch_cycles: int
     l2_mode: int
     """0 model, 1 hit, 2 miss."""
-    l2_room: int
+    l2_warm: int
+    """Whether L2 begins as the program leaves it."""
+    l2_lines: int
+    """Lines that L2 has room for."""
+    l2_segments: int
+    """Places for segments: as many as can be resident at a time."""
     line_bytes: int
     segment_lines: int
     detail: int
@@ -270,6 +289,12 @@ class State(NamedTuple):
     newer: Ints
     lines: Ints
     """[place, word] resident lines."""
+    written: Ints
+    """[place, word] those of them that were written."""
+    in_use: Ints
+    """[unit] line of the load that bypasses L2 there, NONE for none."""
+    batch: Ints
+    """Units that start in one cycle."""
     out: Ints
     """[place, Emit] rows handed on."""
     counts: Ints
@@ -295,6 +320,10 @@ def _caps(program: ScheduleInput) -> Ints:
         units = table_column(program, f"cap_units{suffix}")[transfers]
         for link in range(len(program.links)):
             found[link] |= set(np.unique(units[links == link]).tolist())
+    bypass = transfers & (table_column(program, "bypass") > 0)
+    links, units = (table_column(program, name)[bypass] for name in ("link_clash", "cap_units"))
+    for link in range(len(program.links)):
+        found[link] |= set(np.unique(units[links == link]).tolist())
     caps = np.zeros((len(program.links), max([1, *map(len, found)])), np.int64)
     for link, values in enumerate(found):
         caps[link, : len(values)] = sorted(values)
@@ -332,8 +361,10 @@ def _fixed(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: in
         mode_flags=mode_flags,
         cross_cycles=program.cross_cycles,
         dispatch_cycles=program.dispatch_cycles,
-        l2_mode=("model", "hit", "miss").index(l2.mode),
-        l2_room=max(1, min(l2.bytes // l2.segment_bytes, _segments_in_reach(program, table))),
+        l2_mode={"hit": 1, "miss": 2}.get(l2.mode, 0),
+        l2_warm=int(l2.mode == "warm"),
+        l2_lines=l2.bytes // l2.line_bytes,
+        l2_segments=min(l2.bytes // l2.line_bytes + 1, _segments_in_reach(program, table)) + 1,
         line_bytes=l2.line_bytes,
         segment_lines=l2.segment_bytes // l2.line_bytes,
         detail=int(detail),
@@ -350,13 +381,19 @@ def _table(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: in
         Field.OCCUPANCY: "occupancy", Field.DRAIN: "drain", Field.BYTES: "bytes", Field.LINK: "link",
         Field.STARTUP_HIT: "startup_hit", Field.WARM_HIT: "startup_warm_hit", Field.LINK_HIT: "link_hit",
         Field.SLOT: "slot", Field.OFFSET: "gm_offset", Field.ROWS: "gm_rows", Field.LENGTH: "gm_length",
-        Field.PITCH: "gm_pitch", Field.CROSS: "cross", Field.BYTES_HIT: "bytes_hit",
+        Field.PITCH: "gm_pitch", Field.CROSS: "cross", Field.WRITES: "writes", Field.BYPASS: "bypass",
+        Field.LINK_CLASH: "link_clash", Field.BYTES_HIT: "bytes_hit",
     }  # fmt: skip
     for field, name in same.items():
         table[:, field] = column[name]
-    for field, link, cap in ((Field.CLASS, "link", "cap_units"), (Field.CLASS_HIT, "link_hit", "cap_units_hit")):
+    transfers, bypass = column["kind"] == Kind.TRANSFER, column["bypass"] > 0
+    for field, link, cap, rows in (
+        (Field.CLASS, "link", "cap_units", transfers),
+        (Field.CLASS_HIT, "link_hit", "cap_units_hit", transfers),
+        (Field.CLASS_CLASH, "link_clash", "cap_units", transfers & bypass),
+    ):
         for number in range(len(caps)):
-            here = (column["kind"] == Kind.TRANSFER) & (column[link] == number)
+            here = rows & (column[link] == number)
             used = caps[number, : max(1, np.count_nonzero(caps[number] > 0))]
             table[here, field] = np.searchsorted(used, column[cap][here])
     crossing = column["cross"] > 0
@@ -415,10 +452,10 @@ def _fresh(program: ScheduleInput, fixed: Program, chunk: int) -> State:
     unit[:, Unit.PLACE] = np.tile(fixed.depth, cores)
     link[:, Link.CAPACITY] = [info.capacity_units for info in program.links]
     link[:, Link.NEXT], link[:, Link.LEFT_AT], link[:, Link.LEFT] = FOREVER, NONE, NONE
-    count[Count.FREE] = count[Count.OLDEST] = count[Count.NEWEST] = NONE
+    count[Count.FREE] = count[Count.OLDEST] = count[Count.NEWEST] = count[Count.SPARE] = NONE
     count[Count.READY] = cores
     groups, mode_flags = len(fixed.group_setters), max(1, len(program.cross_modes)) * fixed.mode_flags
-    room = fixed.l2_room if fixed.l2_mode == 0 else 1
+    room = fixed.l2_segments if fixed.l2_mode == 0 else 1
     return State(
         core=core,
         unit=unit,
@@ -447,6 +484,9 @@ def _fresh(program: ScheduleInput, fixed: Program, chunk: int) -> State:
         older=nones(room),
         newer=nones(room),
         lines=zeros(room, -(-fixed.segment_lines // LINE_BITS)),
+        written=zeros(room, -(-fixed.segment_lines // LINE_BITS)),
+        in_use=nones(units),
+        batch=zeros(units),
         out=zeros(chunk if fixed.detail else 1, EMIT_WIDTH),
         counts=count,
     )

@@ -4,8 +4,8 @@ Source of the rows: Ascend+mskpp, csrc/prof_data/resource910b.cpp. What its tabl
 table (inferred):
 - "Back-to-back" transfers of GM show their latency every time, so they wait for one another here (PipeBarrier).
 - Moves on chip and the tables by repeat do not show it, so they stream here.
-- On arch 2201 a LoadData table by bytes has twice the cycle that the table by repeats has for each instruction, and only
-  even numbers of fractals: two instructions for each transfer.
+- On arch 2201 the LoadData tables by bytes have twice the cycle that those by repeats have for each instruction, and
+  only even numbers of fractals: two instructions for each transfer.
 - On arch 3510 transfers of UB, L0C and L1 with GM above 16 KiB take twice the cycles of half of them: two instructions.
 - Times of ND2NZ go with the binary digits of bytes / 64: 64 rows, without gaps. They start later by 400 cycles than the
   loads of the matmul example, which hit L2: these miss it.

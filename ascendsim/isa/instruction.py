@@ -35,6 +35,7 @@ class TensorRef:
         address_bytes: address of the allocation in its memory; 0 for GM.
         tensor_bytes: length of the allocation, or of the whole GM tensor.
         slot: index of the GM base in a call, -1 on chip.
+        bypasses_l2: whether accesses to GM leave L2 out.
     """
 
     name: str
@@ -44,6 +45,7 @@ class TensorRef:
     tensor_bytes: int
     slot: int = -1
     que: int = -1
+    bypasses_l2: bool = field(default=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ class Row:
     released_by: int = NOBODY
     # Of a transfer:
     l2_hit: bool = False
-    bytes: int = 0
+    moves: int = 0  # bytes
     link: int = NOBODY
     cap_units: int = 0
     data_start: int | None = None
@@ -84,26 +84,55 @@ class Core:
 class L2:
     """Resident lines of each segment; segments stand in least-recently-used order.
 
-    Choice: room counts segments, whole or not; a box touches its segments once each, in ascending order, and each
-    makes room when it comes. A forced mode holds for loads and stores.
+    Choice: a box touches its segments once each, in ascending order, and each makes room when it has come; it stays
+    itself. A forced mode holds for loads and stores.
     """
 
     def __init__(self, info: L2Info) -> None:
         self.info = info
-        self.room = max(1, info.bytes // info.segment_bytes)
+        self.room = info.bytes // info.line_bytes
         self.segments: OrderedDict[int, set[int]] = OrderedDict()
+        self.written: set[int] = set()
 
-    def look_and_update(self, row: Row) -> bool:
-        if self.info.mode != "model":
-            return self.info.mode == "hit"
-        lines = self.lines(row)
+    def look_and_update(self, row: Row) -> tuple[bool, int]:
+        """Whether it is a hit, and the bytes that it moves."""
+        own = row.given["bytes"]
+        if self.info.mode in {"hit", "miss"}:
+            return self.info.mode == "hit", row.given["bytes_hit"] if self.info.mode == "hit" else own
+        if row.given["bypass"]:
+            return False, own
+        resident, back = self.touch(row)
+        hit, back_bytes = resident, len(back) * self.info.line_bytes
+        if row.given["writes"]:
+            hit, back_bytes = not back, max(0, back_bytes - own)
+        if hit:
+            return True, row.given["bytes_hit"]
+        return False, own + back_bytes if own else 0
+
+    def touch(self, row: Row) -> tuple[bool, set[int]]:
+        """Whether all lines were resident, and those written back."""
+        lines, back = self.lines(row), set()
         resident = set().union(*self.segments.values())
         for segment in sorted({self.segment(line) for line in lines}):
-            self.segments.setdefault(segment, set()).update(n for n in lines if self.segment(n) == segment)
+            mine = {n for n in lines if self.segment(n) == segment}
+            self.segments.setdefault(segment, set()).update(mine)
+            if row.given["writes"]:
+                self.written |= mine
             self.segments.move_to_end(segment)
-            if len(self.segments) > self.room:
-                self.segments.popitem(last=False)
-        return lines <= resident
+            while sum(map(len, self.segments.values())) > self.room and len(self.segments) > 1:
+                _, dropped = self.segments.popitem(last=False)
+                back |= dropped & self.written
+                self.written -= dropped
+        return lines <= resident, back
+
+    def warm_up(self, rows: list[Row], calls: list[list[int]]) -> None:
+        """`calls`: numbers of the calls of each core."""
+        for turn in range(max(map(len, calls), default=0)):
+            for mine in calls:
+                of_call = [row for row in rows if turn < len(mine) and row.call == mine[turn]]
+                for row in of_call:
+                    if row.kind == Kind.TRANSFER and not row.given["bypass"]:
+                        self.touch(row)
 
     def segment(self, line: int) -> int:
         return line * self.info.line_bytes // self.info.segment_bytes
@@ -121,6 +150,9 @@ class Scheduler:
         self.cores = [Core([r for r in self.rows if r.core == c]) for c in range(program.core_count)]
         self.links: list[list[Row]] = [[] for _ in program.links]
         self.l2 = L2(program.l2)
+        if program.l2.mode == "warm":
+            calls = [np.flatnonzero(program.call_core == core).tolist() for core in range(program.core_count)]
+            self.l2.warm_up(self.rows, calls)
         self.groups = [
             (number, setters, waiters)
             for number, mode in enumerate(program.cross_modes, start=1)
@@ -207,9 +239,9 @@ class Scheduler:
         row.data_end = self.now
         row.occupied = max(self.now, row.start + row.given["occupancy"])
         row.end = row.occupied + row.given["drain"]
-        if row.bytes:
+        if row.moves:
             alone = min(row.cap_units, self.program.links[row.link].capacity_units)
-            row.stretch_cycles = self.now - row.data_start - ceil_div(row.bytes * UNITS_PER_BYTE, alone)
+            row.stretch_cycles = self.now - row.data_start - ceil_div(row.moves * UNITS_PER_BYTE, alone)
         # Choice: sharing is the cause if it cost more than the wait before, or if that was for the row before only.
         if row.stretch_cycles > (0 if row.waited_for == Wait.PIPE_ORDER else row.wait_cycles):
             row.waited_for, row.wait_cycles, row.released_by = Wait.BANDWIDTH, row.stretch_cycles, row.last_to_leave
@@ -318,14 +350,21 @@ class Scheduler:
             for pipe in core.pipes.values()
             if pipe.working is not None and pipe.working.kind == Kind.TRANSFER and pipe.working.data_start is None
         ]
+        # Choice: a load of no bytes uses no line.
+        past_l2 = [r for r in self.rows if r.given["bypass"] and not r.given["writes"] and r.given["bytes"]]
+        if self.program.l2.mode in {"hit", "miss"}:
+            past_l2 = []
+        in_use = [r for r in past_l2 if r.kind == Kind.TRANSFER and r.start is not None and r.data_end is None]
         for row in new:
-            row.l2_hit = self.l2.look_and_update(row)
+            row.l2_hit, row.moves = self.l2.look_and_update(row)
             suffix = "_hit" if row.l2_hit else ""
             row.link = row.given["link" + suffix]
+            line = min(self.l2.lines(row), default=None)
+            if row in in_use and any(r.core != row.core and min(self.l2.lines(r)) == line for r in in_use):
+                row.link = row.given["link_clash"]
             row.cap_units = row.given["cap_units" + suffix]
             row.data_start = self.now + row.given[("startup" if row.cold else "startup_warm") + suffix]
-            row.bytes = row.given["bytes" + suffix]
-            row.units_left = row.bytes * UNITS_PER_BYTE
+            row.units_left = row.moves * UNITS_PER_BYTE
             self.links[row.link].append(row)
         return bool(new)
 

@@ -12,6 +12,7 @@ from functools import cache
 from hypothesis import strategies as st
 from small_programs import (
     EVENT_IDS,
+    CLASH_LINK,
     GM,
     L2_LINK,
     Fields,
@@ -44,6 +45,7 @@ STARTUPS = st.tuples(st.integers(0, 13), st.integers(0, 4))
 MINIMUM = st.sampled_from([0, 0, 10, 40])
 SCALAR = st.sampled_from([0, 1, 7, 40])
 LINK = st.sampled_from([GM, L2_LINK])
+BYPASS = st.sampled_from([0, 0, 1])
 FLAG_PIPE = st.sampled_from(FLAG_PIPES)
 WORK_PIPE = st.sampled_from([Pipe.V, Pipe.V, Pipe.V, Pipe.M, Pipe.FIX])
 YES_OR_NO = st.booleans()
@@ -57,7 +59,7 @@ SET = st.integers(1, 2)
 BASES = (0, 448)
 SLOT = st.integers(0, len(BASES) - 1)
 SMALL_L2 = L2Info("model", 512, 64, 256)
-CAPACITY = (3.7, 4.3)
+CAPACITY = (3.7, 4.3, 2.9)
 BOXES = [
     (0, 1, 64, 64),
     (40, 1, 200, 200),
@@ -111,7 +113,8 @@ class Shape:
     max_cap: float = 9.0
     plain_startup: bool = False
     minimum: bool = True
-    l2_modes: tuple[str, ...] = ("model", "model", "hit", "miss")
+    l2_modes: tuple[str, ...] = ("model", "model", "warm", "hit", "miss")
+    past_l2: bool = True
 
 
 @dataclass
@@ -170,7 +173,9 @@ def transfers(draw, pipe: Pipe, shape: Shape) -> Fields:
     startup = draw(SMALL)
     cap = draw(caps(shape.max_cap))
     more = {"startup": startup, "startup_warm": startup if shape.plain_startup else draw(SMALL)}
-    if pipe == Pipe.MTE2 and not shape.plain_startup:
+    if shape.past_l2:
+        more |= {"bypass": draw(BYPASS), "link_clash": CLASH_LINK}
+    if not shape.plain_startup:
         more |= {
             "startup_hit": draw(SMALL),
             "startup_warm_hit": draw(SMALL),

@@ -18,7 +18,7 @@ from ascendsim.terms import HardEvent, Pipe
 
 EVENT_IDS = 8
 QUEUES = tuple(pipe for pipe in Pipe if pipe not in {Pipe.S, Pipe.ALL})
-GM, L2_LINK = 0, 1
+GM, L2_LINK, CLASH_LINK = 0, 1, 2
 MISS = L2Info("miss", 1 << 20, 64, 256)
 Fields = dict[str, int]
 
@@ -83,6 +83,7 @@ def transfer(pipe: Pipe, count: int, cap: float, **more: int) -> Fields:
     } | more
     for name in ("startup", "startup_warm", "bytes", "link", "cap_units"):
         row.setdefault(f"{name}_hit", row.get(name, 0))
+    row.setdefault("link_clash", row.get("link", 0))
     return row
 
 
@@ -91,7 +92,7 @@ def load(count: int, cap: float = 1, **more: int) -> Fields:
 
 
 def store(count: int, cap: float = 1, **more: int) -> Fields:
-    return transfer(Pipe.MTE3, count, cap, **more)
+    return transfer(Pipe.MTE3, count, cap, **({"writes": 1} | more))
 
 
 def program(

@@ -7,26 +7,15 @@ unit's work beside issuing is no instruction: it is a parameter of the library's
 import re
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT, HALF
-from ascendsim.engine.base import Keep, Timeline
 from ascendsim.fidelity.kernels.matmul_kernel import Schedule, matmul_kernel
-from ascendsim.fidelity.kernels.predicted import Prediction, bottleneck_of
+from ascendsim.fidelity.kernels.predicted import L2_MODE, Prediction, extrapolated, prediction_of, recorded
 from ascendsim.fidelity.measured import MeasuredKernel, Uncovered
-from ascendsim.fidelity.target import device_of
-from ascendsim.machine import schedule
 from ascendsim.memory import place_in_gm
 from ascendsim.program import Program
-from ascendsim.record import record
-from ascendsim.terms import KernelType, Pipe, ceil_div
+from ascendsim.terms import KernelType, ceil_div
 
-LIBRARY = "Matmul (high-level API)"
-BASIC = "Matmul (basic API)"
-FUSED = "Matmul+Gelu"
-PTO = "GEMM (PTO)"
 DOUBLE = 2
 """Buffers of a double-buffered queue."""
 
@@ -53,16 +42,16 @@ issue the same; where the tiling is kept makes the difference, which is not mode
 MDL_CONSTANT = ScalarWork(111, 130)
 """Cases 7 and 8 on a 910B1: 164 and 174 cycles an iteration, split as MDL's."""
 BASIC_API = ScalarWork(36, 36)
-"""Both scenarios of the basic API on a 910B1: 57 and 58 cycles an iteration with 0.375 loads. PTO's as this (assumed)."""
+"""Both scenarios of the basic API on a 910B1: 57 and 58 cycles an iteration with 0.375 loads. PTO's is taken for equal
+(assumed)."""
 
 
-def predict(row: MeasuredKernel) -> Prediction:
-    """Return what the model predicts for a matmul that was measured.
+def predict_matmul(row: MeasuredKernel, device: Device) -> Prediction:
+    """Return what the model says of a matmul that was measured.
 
     Raises:
         Uncovered: the row does not state its schedule, or states one that is not rebuilt here.
     """
-    device = device_of(row)
     found, cores = schedule_of(row, device)
     return predict_schedule(found, cores, device)
 
@@ -71,17 +60,16 @@ def schedule_of(row: MeasuredKernel, device: Device) -> tuple[Schedule, int]:
     """Return the schedule that a row states, and its cores.
 
     Raises:
-        Uncovered: as `predict`.
+        Uncovered: as `predict_matmul`.
     """
-    covered = _COVERED.get(row.op)
-    if covered is None:
+    if row.op not in MATMULS:
         raise Uncovered(f"{row.op}: its schedule is not published with the measurement")
     if row.dtype not in ("fp16", "fp16->fp32"):
         raise Uncovered(f"element type {row.dtype}: only half factors are rebuilt")
     if not row.cores.isdigit():
         raise Uncovered(f"cores {row.cores!r} is no number of AI Cores")
     start = replace(_start(row, device), is_float=row.dtype.endswith("fp32"))
-    return covered(row, start, int(row.cores)), int(row.cores)
+    return MATMULS[row.op](row, start, int(row.cores)), int(row.cores)
 
 
 def _start(row: MeasuredKernel, device: Device) -> Schedule:
@@ -97,7 +85,8 @@ def _start(row: MeasuredKernel, device: Device) -> Schedule:
 
 _BASE_M = {2201: 128, 3510: 256}
 _STEP_KA = {2201: 8, 3510: 4}
-_CORES_M = {"all cores, split 2x12": 2, "all cores, split 4x6": 4}
+_OWN_STEPS = {2201: (2, 4)}
+"""step_ka and step_kb that the library's tiling chooses in case 4: depthA1 4, depthB1 8, double-buffered."""
 _EXAMPLE_CORES_M = 4
 
 
@@ -131,38 +120,76 @@ def _double(s: Schedule, work: ScalarWork, *, unit_flag: bool = False) -> Schedu
 
 
 def _library(row: MeasuredKernel, start: Schedule, cores: int) -> Schedule:
-    case = row.conditions
-    if not re.fullmatch(r"Case \d+", case):
+    if not re.fullmatch(r"Case \d+", row.conditions):
         return _stated(row, start)
-    if row.tiling == "1 core, base 64x64x64":
-        return _norm(replace(start, base_m=64, base_n=64))
-    if row.tiling == "1 core, base 128x256x64":
-        return _norm(start)
-    if row.tiling in _CORES_M:
-        return _norm(_split(row, start, cores, _CORES_M[row.tiling]))
+    case = _CASES.get(row.tiling)
+    if case is None:
+        raise Uncovered(f"{row.conditions} ({row.tiling}) is no case of the example that is rebuilt here")
+    return case(row, start, cores)
+
+
+def _base_64(row: MeasuredKernel, start: Schedule, cores: int) -> Schedule:
+    del row, cores
+    return _norm(replace(start, base_m=64, base_n=64))
+
+
+def _one_core(row: MeasuredKernel, start: Schedule, cores: int) -> Schedule:
+    del row, cores
+    return _norm(start)
+
+
+def _split_2(row: MeasuredKernel, start: Schedule, cores: int) -> Schedule:
+    return _norm(_split(row, start, cores, 2))
+
+
+def _split_4(row: MeasuredKernel, start: Schedule, cores: int) -> Schedule:
+    return _norm(_split(row, start, cores, _EXAMPLE_CORES_M))
+
+
+def _mdl(row: MeasuredKernel, start: Schedule, cores: int) -> Schedule:
+    if row.arch not in _OWN_STEPS:
+        raise Uncovered(f"the steps of the library's own tiling are not published for arch {row.arch}")
+    step_ka, step_kb = _OWN_STEPS[row.arch]
+    return _double(replace(_split(row, start, cores, _EXAMPLE_CORES_M), step_ka=step_ka, step_kb=step_kb), MDL)
+
+
+def _l1_reuse(row: MeasuredKernel, start: Schedule, cores: int) -> Schedule:
     s = _split(row, start, cores, _EXAMPLE_CORES_M)
-    reuse = replace(s, step_ka=_STEP_KA[row.arch], step_kb=4)
-    if row.tiling == "MDL template":
-        if row.arch != 2201:
-            raise Uncovered("the steps of the library's own tiling are published for arch 2201 only")
-        return _double(replace(s, step_ka=2, step_kb=4), MDL)
-    if row.tiling == "+ L1 reuse":
-        return _double(reuse, MDL)
-    halves = replace(reuse, passes=2, single_m=s.single_m // 2)
-    if row.tiling == "+ L2 split":
-        return _double(halves, MDL)
-    if row.tiling == "+ constant tiling":
-        return _double(halves, MDL_CONSTANT)
-    if row.tiling.startswith("+ unit flag"):
-        return _double(halves, MDL_CONSTANT, unit_flag=True)
-    raise Uncovered(f"{case} ({row.tiling}) is no case of the example that is rebuilt here")
+    return _double(replace(s, step_ka=_STEP_KA[row.arch], step_kb=4), MDL)
+
+
+def _l2_split(row: MeasuredKernel, start: Schedule, cores: int) -> Schedule:
+    s = _l1_reuse(row, start, cores)
+    return replace(s, passes=2, single_m=s.single_m // 2)
+
+
+def _constant_tiling(row: MeasuredKernel, start: Schedule, cores: int) -> Schedule:
+    return _double(_l2_split(row, start, cores), MDL_CONSTANT)
+
+
+def _unit_flag(row: MeasuredKernel, start: Schedule, cores: int) -> Schedule:
+    return replace(_constant_tiling(row, start, cores), unit_flag=True)
+
+
+_CASES = {
+    "1 core, base 64x64x64": _base_64,
+    "1 core, base 128x256x64": _one_core,
+    "all cores, split 2x12": _split_2,
+    "all cores, split 4x6": _split_4,
+    "MDL template": _mdl,
+    "+ L1 reuse": _l1_reuse,
+    "+ L2 split": _l2_split,
+    "+ constant tiling": _constant_tiling,
+    "+ unit flag (fixpipe time then includes waits)": _unit_flag,
+}
+"""Cases of matmul_high_performance. On a 950 base_m is 256 and 32 cores are split 2x16 and 4x8, whatever a row says."""
 
 
 def _split(row: MeasuredKernel, s: Schedule, cores: int, cores_m: int) -> Schedule:
     """Cut C for so many cores along M, the others along N.
 
-    The example gives each core whole blocks along N, so that the last cores have less, but with two parts along M, where
-    it gives all the same.
+    The example gives each core whole blocks along N, so that the last cores have less; but with two parts along M it
+    gives all the same.
     """
     if cores % cores_m:
         raise Uncovered(f"{cores} cores are not {cores_m} parts of M for each part of N ({row.tiling})")
@@ -228,18 +255,61 @@ def _pto(row: MeasuredKernel, start: Schedule, cores: int) -> Schedule:
     return _double(replace(s, single_n=ceil_div(s.n, cores // _EXAMPLE_CORES_M)), BASIC_API)
 
 
-_COVERED = {LIBRARY: _library, BASIC: _basic, FUSED: _fused, PTO: _pto}
+MATMULS = {
+    "Matmul (high-level API)": _library,
+    "Matmul (basic API)": _basic,
+    "Matmul+Gelu": _fused,
+    "GEMM (PTO)": _pto,
+}
+"""What is covered, by the source's name of the kernel."""
 
 
-# ---- what the engine makes of it --------------------------------------------------------------------------------------
+# ---- what the engine makes of it -------------------------------------------------------------------------------------
 
 
 def predict_schedule(s: Schedule, cores: int, device: Device) -> Prediction:
-    """Record a schedule for so many AI Cores and return its times.
+    """Return the times of a schedule on so many AI Cores.
 
-    One core alone finds everything in L2: its loads from HBM are below 1 % of all (128 MiB of 16 GiB and more), and
-    without them the engine need not follow what L2 holds and skips what repeats.
+    Of long ones a few blocks along M are recorded, and their time is scaled. While L2 keeps all of A from one column
+    of blocks to the next, each block along M adds the same: loads of A that miss in the first column and hit in the
+    others, loads of B that hit. What a column's first block pays for B stays.
     """
+    steps, l2_mode = s.single_m // s.base_m, _l2_mode(s, cores, device)
+    if steps <= _MANY or s.single_m % s.base_m or not (cores == 1 or _keeps_a(s, cores, device)):
+        return prediction_of(_recorded(s, cores, device), device, l2_mode)
+    programs = {n: _recorded(replace(s, single_m=n * s.base_m), cores, device) for n in (_FEW, _MANY)}
+    return extrapolated(programs, steps, device, l2_mode)
+
+
+_FEW, _MANY = 1, 3
+"""Blocks along M that are recorded of long schedules."""
+
+
+def _l2_mode(s: Schedule, cores: int, device: Device) -> str:
+    """How L2 begins: with the matrices where all fit, else empty, because it keeps the last bytes only.
+
+    One core alone always hits: it waits for latencies, not for bandwidth, and loads A and B as fast on a 910B, which
+    keeps A, as on a 950, which does not (cases 0 and 1).
+    """
+    if cores == 1:
+        return "hit"
+    fits = _bytes(s, s.m, s.n) <= device.memory.l2_bytes.value
+    return L2_MODE if fits else "model"
+
+
+def _keeps_a(s: Schedule, cores: int, device: Device) -> bool:
+    """Whether A, a column of blocks of all cores and what they read of B fit in L2."""
+    columns = min(s.n, cores // s.cores_m * s.base_n)
+    return _bytes(s, s.m // s.passes, columns) <= device.memory.l2_bytes.value
+
+
+def _bytes(s: Schedule, rows: int, columns: int) -> int:
+    """Bytes of so many rows of A, columns of B and what they make of C."""
+    result_bytes = FLOAT.bytes if s.is_float else HALF.bytes
+    return (rows + columns) * s.k * HALF.bytes + rows * columns * result_bytes
+
+
+def _recorded(s: Schedule, cores: int, device: Device) -> Program:
     gm = place_in_gm(
         [
             ("a", HALF, (s.m, s.k)),
@@ -247,32 +317,4 @@ def predict_schedule(s: Schedule, cores: int, device: Device) -> Prediction:
             ("c", FLOAT if s.is_float else HALF, (s.m, s.n)),
         ]
     )
-    program = record(matmul_kernel, device, cores, gm, (s,), None, KernelType.AIC_ONLY).program
-    last = _last_calls(program)
-    timeline = schedule(program, device, l2_mode="hit" if cores == 1 else "model", keep=Keep(last))
-    pipe_us = {f"aic_{name}_time": us for name, us in _busy_us(timeline, device).items()}
-    pipe_us["aicore_time"] = device.microseconds(int(_ends(program, timeline).mean()))
-    return Prediction(device.microseconds(timeline.makespan_cycles), pipe_us, bottleneck_of(pipe_us))
-
-
-_PROFILED = {"mac": Pipe.M, "scalar": Pipe.S, "mte1": Pipe.MTE1, "mte2": Pipe.MTE2, "fixpipe": Pipe.FIX}
-
-
-def _busy_us(timeline: Timeline, device: Device) -> dict[str, float]:
-    """Means over the cores."""
-    busy = timeline.totals.busy_cycles.mean(axis=0)
-    return {name: device.microseconds(int(busy[pipe])) for name, pipe in _PROFILED.items()}
-
-
-def _last_calls(program: Program) -> NDArray[np.bool_]:
-    """Which calls are the last of their cores."""
-    core = program.calls["core"]
-    last = np.zeros(len(core), bool)
-    for number in range(program.core_count):
-        last[np.flatnonzero(core == number)[-1]] = True
-    return last
-
-
-def _ends(program: Program, timeline: Timeline) -> NDArray[np.int64]:
-    """Cycle at which each core is through: it waits for all its flags at the end."""
-    return np.array([timeline["end"][timeline["core"] == number].max() for number in range(program.core_count)])
+    return recorded(matmul_kernel, device, cores, gm, (s,), KernelType.AIC_ONLY)

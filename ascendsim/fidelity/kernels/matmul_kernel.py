@@ -1,9 +1,9 @@
 """The measured matmul kernels in recorded instructions: what the Matmul library issues, and in which order.
 
-A core makes blocks of base_m x base_n of its part of C, along M first. Along K it goes in steps of base_k. A load brings
-step_ka (step_kb) of them to L1 at once, into the next of its buffers; each step goes on to one of two halves of L0A and
-L0B and is added to the block in L0C, which Fixpipe stores. Loads are issued when their first step comes up: how far
-they run ahead is up to the queues.
+A core makes blocks of base_m x base_n of its part of C, along M first. Along K it goes in steps of base_k. A load
+brings step_ka (step_kb) of them to L1 at once, into the next of its buffers; each step goes on to one of two halves of
+L0A and L0B and is added to the block in L0C, which Fixpipe stores. Loads are issued when their first step comes up: how
+far they run ahead is up to the queues.
 
 Source: asc-devkit, matmul_high_performance and matmul_basic_api_high_performance examples, and the docs of the Norm and
 MDL templates: Norm loads one base block of A and of B an iteration, MDL several at once; pto-isa, gemm_performance.
@@ -102,12 +102,10 @@ def matmul_kernel(asc: AiCore, a: GlobalTensor, b: GlobalTensor, c: GlobalTensor
     _open(asc, s)
     steps = ceil_div(s.k, s.base_k)
     loads_a, loads_b = ceil_div(steps, s.step_ka), ceil_div(steps, s.step_kb)
-    number = 0
-    for m_at, n_at, m, n in blocks(s, core_m, core_n):
+    for number, (m_at, n_at, m, n) in enumerate(blocks(s, core_m, core_n)):
         part = Part(m, n, number * loads_a % s.buffers_a, number * loads_b % s.buffers_b, number * steps % L0_HALVES)
         _multiply(asc, a[m_at * s.k], b[n_at if s.b_is_kn else n_at * s.k], part, s)
         _store(asc, c[m_at * s.n + n_at], part, s)
-        number += 1
     _close(asc, s)
 
 
