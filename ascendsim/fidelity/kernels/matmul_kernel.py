@@ -45,6 +45,7 @@ class Schedule:
         unit_flag: whether Fixpipe follows the Mmads by the unit flag and not by event flags.
         is_float: whether C is float, not half.
         b_is_kn: whether B lies as [k, n], not as [n, k].
+        init_cycles: scalar work before the first load.
         iteration_cycles: scalar work of an iteration beside issuing its instructions.
         load_cycles: scalar work of a load from GM beside issuing it.
     """
@@ -66,6 +67,7 @@ class Schedule:
     unit_flag: bool
     is_float: bool
     b_is_kn: bool
+    init_cycles: int
     iteration_cycles: int
     load_cycles: int
 
@@ -127,6 +129,7 @@ def blocks(s: Schedule, core_m: int, core_n: int) -> list[tuple[int, int, int, i
 @tile
 def _open(asc: AiCore, s: Schedule) -> None:
     """Every buffer is free at first."""
+    asc.scalar_work(s.init_cycles)
     for i in _buffer_ids(s):
         asc.set_flag(HardEvent.MTE1_MTE2, i)
     for i in range(L0_HALVES):
