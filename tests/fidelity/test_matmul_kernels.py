@@ -17,8 +17,8 @@ ROWS = {row.id: row for row in read_kernels()}
 BOUND = ("kn0013", "kn0014", "kn0015", "kn0016", "kn0017", "kn0018", "kn0019", "kn0020", "kn0021")
 """Cases 0 to 8 on a 910B1, from the slowest to the fastest."""
 TIE = 0.02
-"""Cases 5 to 8 differ by 3.5 % on the board, and so do the times of their pipes, those of equal Mmads among them: by the
-clock, that is. Predictions nearer to each other than this are no order."""
+"""Cases 5 to 8 differ by 3.5 % on the board, and so do the times of their pipes, those of equal Mmads among them: by
+the clock. Predictions nearer to each other than this are no order."""
 DEVICE = load_device("Ascend910B1")
 
 
