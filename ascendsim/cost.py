@@ -296,7 +296,7 @@ def _past_l2(
     """Of a transfer that leaves L2 out, what differs from one that misses: it fetches no whole lines for L2 to keep."""
     first, count, length, pitch = box
     path = _path(miss.model_copy(update={"piece_bytes": hit.piece_bytes, "once": False}), box, operand.dtype, order, "")
-    if any(n % device.l2.line_bytes.value for n in (first, length, pitch)):
+    if any(n % miss.piece_bytes for n in (first, length, pitch)):
         path["bytes"] += count * device.l2.bypass_row_bytes.value
     return {"bypass": 1, "bytes": path["bytes"], "link_clash": order[device.l2.same_line_link]}
 
@@ -310,7 +310,9 @@ def _transfer_cost(device: Device, row: Row, suffix: str) -> TransferCost:
 
 def _path(cost: TransferCost, box: Box, dtype: DType, order: dict[str, int], suffix: str) -> Fields:
     """Bytes of the pieces; start-up, in which all bursts begin, and cap of the line that dominates for this many."""
-    total_bytes = pieces_bytes(cost.piece_bytes, *box, once=cost.once)
+    aligned = cost.aligned_piece_bytes or cost.piece_bytes
+    is_aligned = all(n % aligned == 0 for n in (box[0], *box[2:]))
+    total_bytes = pieces_bytes(aligned if is_aligned else cost.piece_bytes, *box, once=cost.once)
     lines = cost.lines
     if cost.elements_per_cycle is not None:
         lines = (*lines, Line(fixed_cycles=0, bytes_per_cycle=cost.elements_per_cycle * dtype.bytes))

@@ -32,10 +32,12 @@ no group only sets; one that waits in none waits for ever. A core sets a flag on
 **Barriers.** BARRIER holds its pipe until all earlier rows of the pipe are complete, and ends `occupancy` later. On
 S it holds the scalar unit until all pipes of the core are empty and complete.
 
-**Transfers** move bytes over a link that all cores share. After start-up the data phase begins; n transfers in
+**Transfers** move bytes over a link that all cores share. The data phase begins at the row's start; n transfers in
 their data phase each get min(own cap, capacity // n), at least 1, units of 1/4096 byte per cycle. A transfer leaves
-the link at the first whole cycle by which its bytes are through; its occupancy ends then, but not before
-`occupancy` cycles after the row's start. This errs slow, by less than a cycle. One of no bytes never joins. Start-
+the link at the first whole cycle by which its bytes are through. Its occupancy ends then, but not before its start-up
+and the cycles that its bytes take alone on the link have passed since its start, nor before `occupancy` cycles have:
+start-up is latency, which a transfer that has to share the link spends waiting for its share anyway. This errs slow, by
+less than a cycle. One of no bytes never joins, and takes its start-up. Start-
 up, bytes, cap and link depend on whether the row is a hit in L2 when it starts. Bytes are what the link carries, not
 what the core asked for.
 
@@ -70,7 +72,7 @@ What a row waited for, how many cycles, and the number of the row that released 
   row that S took before on this core, or -1.
 - FLAG, BUFFER, CROSS_CORE, BARRIER: a flag or barrier that holds its pipe; counted from its start; replaces the two
   above.
-- BANDWIDTH: a transfer whose `stretch_cycles` (what sharing the link added to its data phase) are more than its
+- BANDWIDTH: a transfer whose `stretch_cycles` (what sharing the link added to what it takes alone) are more than its
   wait, or that only waited in pipe order; released by the transfer that left the link last while this one was on it,
   or -1.
 `stuck_cycles` is how long S was held by a full queue before it dispatched the row.

@@ -548,11 +548,11 @@ def _begin_data(p: Program, s: State, core: int, at: int) -> int:
         begin = p.table[hot, Field.STARTUP_HIT] if s.unit[at, Unit.WAS_COLD] else p.table[hot, Field.WARM_HIT]
     else:
         begin = p.table[hot, Field.STARTUP] if s.unit[at, Unit.WAS_COLD] else p.table[hot, Field.WARM]
-    s.unit[at, Unit.JOINED] = start + begin
+    s.unit[at, Unit.JOINED], s.unit[at, Unit.LEAST] = start, start + begin
     if s.unit[at, Unit.MOVES] == 0:
         _end_transfer(p, s, core, at, start + begin, 0, NONE)
         return 1 << (at - core * PIPES)
-    _push(s, (start + begin) << TIME_SHIFT | at)
+    _push(s, start << TIME_SHIFT | at)
     return 0
 
 
@@ -653,12 +653,12 @@ def _leave(p: Program, s: State, link: int, now: int) -> None:
             place = s.unit[at, Unit.PLACE]
             alone = max(1, min(p.caps[link, which], s.link[link, Link.CAPACITY]))
             units = s.unit[at, Unit.MOVES] * UNITS_PER_BYTE
-            stretch = now - s.unit[at, Unit.JOINED] - (units + alone - 1) // alone
+            least = s.unit[at, Unit.LEAST] + (units + alone - 1) // alone
             rival = before if before_at > s.unit[at, Unit.JOINED] else NONE
             if first < 0 or at < first:
                 first = at
                 s.link[link, Link.LEFT] = s.queue[at, place, Queued.NUMBER]
-            _end_transfer(p, s, at // PIPES, at, now, stretch, rival)
+            _end_transfer(p, s, at // PIPES, at, max(now, least), max(0, now - least), rival)
             _wake(s, at // PIPES, at % PIPES)
     s.link[link, Link.LEFT_AT] = now
 

@@ -268,9 +268,8 @@ class _PipeState:
         suffix = "_hit" if way.hit else ""
         startup = f[f"startup{suffix}"] if self.cold else f[f"startup_warm{suffix}"]
         self.cold = False
-        yield env.timeout(startup)
         cap = f[f"cap_units{suffix}"]
-        stretch, rival = 0, -1
+        least, rival = start + startup, -1
         if way.bytes:
             place = (self.core.number, int(self.pipe))
             transfer = Transfer(row.number, place, cap, way.bytes * UNITS_PER_BYTE, env.event())
@@ -278,11 +277,10 @@ class _PipeState:
             link.join(transfer)
             yield transfer.done
             machine.leave_line(*place)
-            stretch = int(env.now) - transfer.joined - link.cycles_alone(way.bytes, cap)
+            least += link.cycles_alone(way.bytes, cap)
             rival = transfer.rival
-        rest = start + f["occupancy"] - int(env.now)
-        if rest > 0:
-            yield env.timeout(rest)
+        stretch = max(0, int(env.now) - least)
+        yield env.timeout(max(0, least - int(env.now), start + f["occupancy"] - int(env.now)))
         if stretch > cause[1] or (stretch and cause[0] is Wait.PIPE_ORDER):
             cause = (Wait.BANDWIDTH, stretch, rival)
         end = int(env.now) + f["drain"]

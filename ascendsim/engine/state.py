@@ -122,9 +122,11 @@ class Unit(IntEnum):
     """Bytes that the transfer moves."""
     LINK = 17
     CLASS = 18
+    LEAST = 19
+    """Cycle until which its start-up takes."""
 
 
-UNIT_FIELDS = 19
+UNIT_FIELDS = 20
 
 
 class Queued(IntEnum):

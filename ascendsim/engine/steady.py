@@ -24,7 +24,7 @@ _STRIDE_CHUNKS = 4
 _MISSES = 48
 """After so many looks in vain they get rarer."""
 
-_UNIT_TIMES = (Unit.OCCUPIED, Unit.COMPLETE, Unit.JOINED)
+_UNIT_TIMES = (Unit.OCCUPIED, Unit.COMPLETE, Unit.JOINED, Unit.LEAST)
 _UNIT_ROWS = (Unit.LAST, Unit.COMPLETE_BY, Unit.BY)
 _UNIT_SAME = (Unit.COLD, Unit.HELD, Unit.WAITED_FOR, Unit.WAITED, Unit.WAS_COLD, Unit.HIT)
 _CORE_SAME = (Core.HOT, Core.HOT_END, Core.HELD)

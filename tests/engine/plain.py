@@ -48,6 +48,7 @@ class Row:
     # Of a transfer:
     l2_hit: bool = False
     moves: int = 0  # bytes
+    startup: int = 0
     link: int = NOBODY
     cap_units: int = 0
     data_start: int | None = None
@@ -237,11 +238,13 @@ class Scheduler:
     def end_data(self, row: Row) -> None:
         """All bytes are through. Choice: the least occupancy counts from the row's start, and needs no link."""
         row.data_end = self.now
-        row.occupied = max(self.now, row.start + row.given["occupancy"])
-        row.end = row.occupied + row.given["drain"]
+        least = row.start + row.startup
         if row.moves:
             alone = min(row.cap_units, self.program.links[row.link].capacity_units)
-            row.stretch_cycles = self.now - row.data_start - ceil_div(row.moves * UNITS_PER_BYTE, alone)
+            least += ceil_div(row.moves * UNITS_PER_BYTE, alone)
+        row.occupied = max(self.now, least, row.start + row.given["occupancy"])
+        row.end = row.occupied + row.given["drain"]
+        row.stretch_cycles = max(0, self.now - least)
         # Choice: sharing is the cause if it cost more than the wait before, or if that was for the row before only.
         if row.stretch_cycles > (0 if row.waited_for == Wait.PIPE_ORDER else row.wait_cycles):
             row.waited_for, row.wait_cycles, row.released_by = Wait.BANDWIDTH, row.stretch_cycles, row.last_to_leave
@@ -363,7 +366,8 @@ class Scheduler:
             if row in in_use and any(r.core != row.core and min(self.l2.lines(r)) == line for r in in_use):
                 row.link = row.given["link_clash"]
             row.cap_units = row.given["cap_units" + suffix]
-            row.data_start = self.now + row.given[("startup" if row.cold else "startup_warm") + suffix]
+            row.startup = row.given[("startup" if row.cold else "startup_warm") + suffix]
+            row.data_start = self.now
             row.units_left = row.moves * UNITS_PER_BYTE
             self.links[row.link].append(row)
         return bool(new)
