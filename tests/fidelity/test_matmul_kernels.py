@@ -35,7 +35,7 @@ def ranks(values):
 
 
 def test_variants_keep_their_order(predicted):
-    """Cases 5 to 8 differ by 3.5 % on the board, as do the times of equal Mmads: by the clock; they may change places."""
+    """Cases 5 to 8 differ by 3.5 % on the board, as do the times of equal Mmads: by the clock."""
     ours, board = (ranks([times[name].us for name in BOUND]) for times in (predicted, ROWS))
     assert np.corrcoef(ours, board)[0, 1] >= 0.9
 
