@@ -342,7 +342,7 @@ def _transfer_cost(device: Device, row: Row, suffix: str) -> TransferCost:
 
 
 def _path(cost: TransferCost, box: Box, dtype: DType, order: dict[str, int], suffix: str) -> Fields:
-    """Bytes of the pieces; start-up and cap of the line that dominates for this many."""
+    """Bytes of the pieces; start-up, in which all bursts begin, and cap of the line that dominates for this many."""
     aligned = cost.aligned_piece_bytes or cost.piece_bytes
     is_aligned = all(n % aligned == 0 for n in (box[0], *box[2:]))
     total_bytes = pieces_bytes(aligned if is_aligned else cost.piece_bytes, *box, once=cost.once)
@@ -352,14 +352,14 @@ def _path(cost: TransferCost, box: Box, dtype: DType, order: dict[str, int], suf
     line = max(lines, key=lambda line: line.fixed_cycles + total_bytes / line.bytes_per_cycle)
     _, count, length, _ = box
     exposed = min(1.0, count * length / cost.overlap_bytes)
-    odd = cost.odd_burst_cycles * _odd_bursts(box)
+    begun = math.ceil(cost.burst_cycles * max(0, count)) + cost.odd_burst_cycles * _odd_bursts(box)
     cap = line.bytes_per_cycle
     if cost.row_pieces is not None and total_bytes:
         cap = min(cap, total_bytes / (count * cost.row_pieces.of_row(length) * cost.row_pieces.cycles))
     return {
         f"bytes{suffix}": total_bytes,
-        f"startup{suffix}": line.fixed_cycles + odd,
-        f"startup_warm{suffix}": math.ceil(line.fixed_cycles * exposed) + odd,
+        f"startup{suffix}": line.fixed_cycles + begun,
+        f"startup_warm{suffix}": math.ceil(line.fixed_cycles * exposed) + begun,
         f"cap_units{suffix}": int(cap * UNITS_PER_BYTE),
         f"link{suffix}": order[cost.link],
     }
@@ -396,6 +396,8 @@ def pieces_bytes(piece_bytes: int, first: int, count: int, length: int, pitch: i
 
 def _scalar(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
     del tensors, order
+    if row.op.family == "work":
+        return {"kind": Kind.EXEC, "occupancy": row.param("cycles")}
     cycles = device.scalar.mask_cycles if row.op.family == "mask" else device.scalar.get_value_cycles
     return {"kind": Kind.EXEC, "occupancy": cycles.value}
 

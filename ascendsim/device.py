@@ -350,6 +350,7 @@ class TransferCost(_Model):
         piece_bytes: GM is accessed in pieces of this length and alignment; a burst is charged for those it touches.
         aligned_piece_bytes: the same where all bursts begin and end on such a boundary; None for no difference.
         once: whether consecutive bursts that meet in a piece are charged for it once (a fetch from HBM into L2 is).
+        burst_cycles: on top, for each burst, before its bytes move on the link.
         odd_burst_cycles: on top, for each burst that is no multiple of 32 B (for one, where they are above 512 B).
         elements_per_cycle: as of LocalCost.
         row_pieces: what bounds a transfer that turns rows into fractals, beside its rate; None for others.
@@ -359,6 +360,7 @@ class TransferCost(_Model):
     piece_bytes: int = Field(ge=1)
     aligned_piece_bytes: PositiveInt | None = None
     once: bool = False
+    burst_cycles: float = Field(ge=0, default=0)
     odd_burst_cycles: int = Field(ge=0, default=0)
     elements_per_cycle: PositiveInt | None = None
     row_pieces: RowPieces | None = None

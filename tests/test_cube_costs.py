@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from ascendsim.cost import template_schedule, template_schedules
 from ascendsim.device import device_names, load_device
 from ascendsim.dtypes import dtype
+from ascendsim.engine.base import UNITS_PER_BYTE
 from ascendsim.errors import DeviceError
 from ascendsim.isa.fixpipe import FixpipeParamsV220
 from ascendsim.isa.load import LoadData2DParams, LoadData2dTransposeParams, LoadData3DParamsV2
@@ -249,6 +250,18 @@ def test_bases_of_tiles_count():
     assert moved(16, 272) == [1024]
     assert moved(0, 16, 272) == [1024]
     assert moved(0, 256, 16) == [512]
+
+
+def test_each_row_of_nd2nz_that_hits_begins_by_itself():
+    """A load of A and one of B with rows of 128 B: 514 and 1380 cycles (matmul example, cases 0 and 1)."""
+    x = place_in_gm([("x", dtype("half"), (256 * 8192,))])
+    for rows, measured in (((64, 64), 514), ((128, 256), 1380)):
+        total = 0.0
+        for n in rows:
+            p = Nd2NzParams(1, n, 64, 0, 8192, n, 1, 0)
+            got = fields(lambda asc, x, p=p: asc.data_copy(local(TPosition.A1, "half"), x, p), OLD, x)
+            total += got["startup_hit"] + got["bytes_hit"] * UNITS_PER_BYTE / got["cap_units_hit"]
+        assert total == pytest.approx(measured, rel=0.02)
 
 
 def test_a_path_without_a_cost_says_so():

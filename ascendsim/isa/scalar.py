@@ -4,7 +4,7 @@ from typing import cast
 
 from ascendsim.isa import rules
 from ascendsim.isa.forms import MASK_OPS, Call, Form, declare, declare_setter, set_mask, set_mask_mode
-from ascendsim.isa.instruction import Context, Recorder, Register, Row, Step, need_int
+from ascendsim.isa.instruction import Context, Recorder, Register, Row, Step, need_int, run_nothing, touch_nothing
 from ascendsim.memory import Lanes, LocalTensor
 from ascendsim.terms import FULL_MASK, MaskMode, Pipe
 
@@ -41,8 +41,42 @@ class GetValueCall(Call):
         return register
 
 
+class ScalarWorkCall(Call):
+    """cycles."""
+
+    def __call__(self, cycles: int) -> None:
+        """Record the call."""
+        need_int(self.asc, "scalar_work", "cycles", cycles)
+        if cycles < 0:
+            raise self.asc.fail(f"scalar_work: cycles is {cycles}, want 0 or more")
+        self.asc.emit(self.op, params=(cycles,))
+
+
 class ScalarInstructions:
-    """SetMaskCount, SetMaskNorm, SetVectorMask, ResetMask, GetValue."""
+    """SetMaskCount, SetMaskNorm, SetVectorMask, ResetMask, GetValue, and work that has no name."""
+
+    scalar_work = Form(
+        declare(
+            "scalar_work",
+            """Keep the scalar unit busy for a number of cycles: address arithmetic and loops of code that is not here.
+
+            No instruction of AscendC. It stands for what a library does between the instructions it issues, whose
+            cycles are known from measurements. Source: asc-devkit, matmul_high_performance example: scalar time is part
+            of every iteration of the Matmul library.
+            """,
+            api="",
+            mnemonic="scalar_work",
+            pipe=Pipe.S,
+            params=("cycles",),
+            cost="scalar",
+            family="work",
+            execute=run_nothing,
+            touch=touch_nothing,
+            checks=(),
+            uses_mask=False,
+        ),
+        ScalarWorkCall,
+    )
 
     get_value = Form(
         declare(

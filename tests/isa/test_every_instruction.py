@@ -26,6 +26,7 @@ from ascendsim.isa.move import (
     DataCopyPadExtParams,
     DataCopyParams,
 )
+from ascendsim.machine import schedule
 from ascendsim.memory import Bytes
 from ascendsim.record import record
 from ascendsim.terms import HardEvent, MaskMode, Pipe, RoundMode
@@ -573,6 +574,17 @@ def a_held_row_sees_what_earlier_rows_of_other_pipes_did_meanwhile():
     program = record(kernel, DEVICE, 1, x, ()).program
     execute(program, DEVICE, tuple(ground.gm_bytes), ub=ground.ub)
     assert ground.ub.content[D.address_bytes :].view(np.float32)[:8].tolist() == [2.0 * i for i in range(10, 18)]
+
+
+@example("scalar_work")
+def scalar_work_changes_no_value_and_takes_its_cycles():
+    def kernel(asc):
+        asc.scalar_work(1000)
+        asc.add(D, A, A, 8)
+
+    assert executed(kernel) == ([2 * i for i in range(1, 9)], ())
+    program = record(kernel, DEVICE, 1, (), ()).program
+    assert schedule(program, DEVICE)["start"][program.templates[0].columns["pipe"] == Pipe.V].min() >= 1000
 
 
 @example("pipe_barrier")

@@ -2,6 +2,7 @@
 
 from ascendsim.fidelity.kernels.add import predict_add
 from ascendsim.fidelity.kernels.copies import predict_copy
+from ascendsim.fidelity.kernels.matmul import MATMULS, predict_matmul
 from ascendsim.fidelity.kernels.nd2nz import predict_nd2nz
 from ascendsim.fidelity.kernels.predicted import Prediction
 from ascendsim.fidelity.measured import MeasuredKernel, Uncovered
@@ -20,6 +21,8 @@ def predict(row: MeasuredKernel) -> Prediction:
     Raises:
         Uncovered: its schedule is not stated or cannot be rebuilt from the instructions that there are.
     """
+    if row.op in MATMULS:
+        return predict_matmul(row, device_of(row))
     if row.op not in _BY_OP or not any(f"/{source}/" in row.source for source in _SOURCES):
         raise Uncovered(f"no schedule of {row.op!r} is known")
     return _BY_OP[row.op](row, device_of(row))

@@ -71,26 +71,28 @@ def recorded(
     return recording.program
 
 
-def prediction_of(program: Program, device: Device) -> Prediction:
+def prediction_of(program: Program, device: Device, l2_mode: str = L2_MODE) -> Prediction:
     """Return what the model says of a program."""
-    return _prediction(program, device, *_cycles(program, device))
+    return _prediction(program, device, *_cycles(program, device, l2_mode))
 
 
-def extrapolated(programs: Mapping[int, Program], steps: int, device: Device) -> Prediction:
+def extrapolated(programs: Mapping[int, Program], steps: int, device: Device, l2_mode: str = L2_MODE) -> Prediction:
     """Return what the model says of many equal steps, given programs of two other numbers of them.
 
     Exact where a step takes the same cycles from the shorter program's end on.
     """
     (few, first), (many, second) = sorted(programs.items())
-    (start, busy), (end, busy_end) = (_cycles(p, device) for p in (first, second))
+    (start, busy), (end, busy_end) = (_cycles(p, device, l2_mode) for p in (first, second))
     more = (steps - many) / (many - few)
     return _prediction(second, device, end + (end - start) * more, busy_end + (busy_end - busy) * more)
 
 
-def _cycles(program: Program, device: Device) -> tuple[float, np.ndarray[tuple[int, int], np.dtype[np.float64]]]:
+def _cycles(
+    program: Program, device: Device, l2_mode: str
+) -> tuple[float, np.ndarray[tuple[int, int], np.dtype[np.float64]]]:
     """Makespan, and busy cycles of each core and pipe."""
     nothing = Keep(np.zeros(len(program.calls["core"]), np.bool_))
-    timeline: Timeline = schedule(program, device, l2_mode=L2_MODE, keep=nothing)
+    timeline: Timeline = schedule(program, device, l2_mode=l2_mode, keep=nothing)
     return timeline.makespan_cycles, timeline.totals.busy_cycles.astype(np.float64)
 
 
