@@ -42,23 +42,23 @@ up, bytes, cap and link depend on whether the row is a hit in L2 when it starts.
 what the core asked for.
 
 **L2** keeps segments in least-recently-used order and, in each, which lines are there and which of them were written.
-It has room for `bytes // line_bytes` lines. A transfer touches its segments once each, ascending; when one has taken its
-lines in, the least recently used others are dropped, whole, until the rest has room, so that a box larger than L2 leaves
-its last segments. The written lines of a dropped segment are *written back*. Looking and updating happen at the row's
-start, for loads and stores alike.
+It has room for `bytes // line_bytes` lines. A transfer touches its segments once each, ascending; when one has taken
+its lines in, the least recently used others are dropped, whole, until the rest has room, so that a box larger than L2
+leaves its last segments. The written lines of a dropped segment are *written back*. Looking and updating happen at the
+row's start, for loads and stores alike.
 - A load is a hit if every line it touches is resident before. One that misses moves `bytes`, and on top what is written
   back for it.
 - A store (`writes`) makes its lines resident and written. It is a hit if nothing is written back for it. Otherwise it
   moves `bytes` or what is written back, whichever is more.
 - A row that bypasses L2 (`bypass`) is a miss, moves `bytes`, and leaves L2 as it is.
-An empty box is a hit. L2 is empty at first; in mode "warm" it begins as all transfers of the program leave it when taken
-without a clock: the first calls of all cores, core by core, then the second calls, and so on. A forced mode, "hit" or
-"miss", holds for all transfers.
+An empty box is a hit. L2 is empty at first; in mode "warm" it begins as all transfers of the program leave it when
+taken without a clock: the first calls of all cores, core by core, then the second calls, and so on. A forced mode,
+"hit" or "miss", holds for all transfers.
 
 **Same line.** Memory serves one line at a time to whoever asks for it. While a load that bypasses L2 is between its
-start and the end of its data phase, the line of its first byte is *in use*. Such a load that starts while its line is in
-use by another core, or in the same cycle as another core's load of that line, goes over `link_clash` instead of `link`.
-Nothing of this in a forced mode.
+start and the end of its data phase, the line of its first byte is *in use*. Such a load that starts while its line is
+in use by another core, or in the same cycle as another core's load of that line, goes over `link_clash` instead of
+`link`. Nothing of this in a forced mode.
 
 **Order within one cycle.** All completions first, what raises flags among them; then all starts. What takes no time
 ends in the cycle it starts in. Transfers look L2 up after everything else of that cycle has started, in (core,
