@@ -582,7 +582,7 @@ def _look_up(p: Program, s: State, at: int) -> None:
 def _is_used_elsewhere(s: State, at: int) -> bool:
     """Whether a pipe of another core loads, past L2, what begins in the same line."""
     line, core = s.in_use[at], at // PIPES
-    for other in range(s.in_use.shape[0]):  # noqa: SIM110 - numba compiles no generator
+    for other in range(s.in_use.shape[0]):  # noqa: SIM110 - compiled, where any() makes a generator
         if s.in_use[other] == line and other // PIPES != core:
             return True
     return False
