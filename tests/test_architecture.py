@@ -60,7 +60,8 @@ LAYERS = {
             "terms",
         ),
     },
-    "cost": {"device", "engine", "errors", "isa", "program", "terms"},
+    "cost": {"device", "engine", "errors", "isa", "program", "terms", "vector_timing"},
+    "vector_timing": {"device", "dtypes", "errors", "isa", "terms"},
     "analysis": {"cross", "engine", "isa", "memory", "program", "terms"},
     "checks": {
         *("analysis", "checks", "context", "cost", "cross", "device", "engine", "errors", "isa", "layout", "looker"),

@@ -256,22 +256,22 @@ def test_misuse_of_registers_names_the_line():
             "PACK_B32 is for elements of 2 bytes",
         ),
         (lambda vf: vf.store_align(D, vf.load_align(A), dist=StoreDist.INTLV_B32), "use store_align2"),
-        (lambda vf: vf.cast(vf.load_align(H), "float"), "halves lie one behind the other; load it with UNPACK_B16"),
+        (lambda vf: vf.cast(vf.load_align(H), "float"), "16-bit elements lie one behind the other; load it with UNPACK_B16"),
         (
             lambda vf: vf.store_align(H, vf.cast(vf.load_align(A), "half")),
-            "StoreAlign NORM: the register's halves lie one in each word; store it with PACK_B32",
+            "StoreAlign NORM: the register's 16-bit elements lie one in each word; store it with PACK_B32",
         ),
         (
             lambda vf: vf.store_align(H, vf.load_align(H), dist=StoreDist.PACK_B32),
-            "StoreAlign PACK_B32: the register's halves lie one behind the other; store it with NORM",
+            "StoreAlign PACK_B32: the register's 16-bit elements lie one behind the other; store it with NORM",
         ),
         (
             lambda vf: vf.add(vf.load_align(H), vf.load_align(H, LoadDist.UNPACK_B16)),
-            "reg_add: halves one behind the other and one in each word cannot be combined",
+            "reg_add: 16-bit elements one behind the other and one in each word cannot be combined",
         ),
         (
             lambda vf: vf.reduce_sum(vf.cast(vf.load_align(A), "half")),
-            "reg_reduce_sum: the register's halves lie one in",
+            "reg_reduce_sum: the register's 16-bit elements lie one in",
         ),
     ],
 )

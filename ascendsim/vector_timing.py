@@ -1,0 +1,322 @@
+"""Cycles of a vector function's body: a dispatcher, two access slots to UB, two units, and the UB's banks.
+
+A body runs as arch 3510 is published to run it, with unlimited queues and registers:
+
+- **Dispatch** in program order, a few micro-operations a cycle; an iteration of a loop begins in a cycle of its own, the
+  first one of a loop some cycles after the last one of the loop before.
+- **Loads** start in order, up to two a cycle, the second only where it meets the first in no bank.
+- **Computations** start on the unit that is their turn when their sources are ready, oldest first. Slow ones (exp, div,
+  sqrt) keep their part of the unit for an interval and take turns of their own.
+- **Stores** take what loads leave: one a cycle, in a cycle with a free slot whose load is not in one of their banks.
+  So a loop of two loads and one store takes two cycles an iteration, as published rows do, not one and a half.
+- A LocalMemBar holds the loads behind it until the stores before it are done.
+
+Sources: asc-devkit docs, Reg interface issue table and UB bank conflict page 3510; VfSim of pto-isa, whose queues, loads
+before stores, turns of units and dispatch rule these are; which of two loads waits, by the order of the slow and fast
+cases of the bank_conflict_3510 example.
+"""
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from ascendsim.device import Device, MicroCost, VectorFunctionCost
+from ascendsim.dtypes import DTYPES
+from ascendsim.errors import DeviceError
+from ascendsim.isa.instruction import Body, Issue, MicroKind, MicroRow, TensorRef
+from ascendsim.isa.micro_table import lane_elements, memory_elements
+from ascendsim.terms import DATABLOCK_BYTES
+
+Banks = int
+"""Banks that an access touches, as bits."""
+NO_BANKS: Banks = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where and when an access to UB starts.
+
+    Attributes:
+        row: number of the micro-operation in the body.
+        cycle: when it starts, from the start of the first micro-operation on.
+        lost: cycles that it waited for a bank, not counting those it would have waited for anyway.
+    """
+
+    row: int
+    cycle: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class BodyTiming:
+    """How a body runs.
+
+    Attributes:
+        cycles: from the start of its first micro-operation to the last result; 0 without any.
+        accesses: of its loads and stores, in the order in which they start.
+    """
+
+    cycles: int
+    accesses: tuple[Access, ...]
+
+
+def time_body(body: Body, tensors: Sequence[TensorRef], device: Device) -> BodyTiming:
+    """Return how a body runs on a device with its operands where they lie.
+
+    Raises:
+        DeviceError: the device has no vector functions, or no cost for a micro-operation and type of the body.
+    """
+    return _Run(device, _banks_of(body.rows, tensors, device)).run(body.rows)
+
+
+def time_body_without_banks(body: Body, device: Device) -> BodyTiming:
+    """Return how a body would run if no two accesses met in a bank.
+
+    Raises:
+        DeviceError: as `time_body`.
+    """
+    return _Run(device, [NO_BANKS] * len(body.rows)).run(body.rows)
+
+
+# ---- banks --------------------------------------------------------------------------------------------------------
+
+
+def _banks_of(rows: Sequence[MicroRow], tensors: Sequence[TensorRef], device: Device) -> list[Banks]:
+    """Banks that each row touches; none where the device states no banks."""
+    ub = device.ub
+    if ub.bank_step_bytes is None or ub.banks_per_group is None:
+        return [NO_BANKS] * len(rows)
+    shape = ub.bank_groups.value, ub.bank_step_bytes.value // DATABLOCK_BYTES, ub.banks_per_group.value
+    period = shape[1] * shape[2]
+    found = []
+    for row in rows:
+        first, count = _blocks(row, tensors)
+        found.append(_banks_at(first % period, count, shape))
+    return found
+
+
+def _blocks(row: MicroRow, tensors: Sequence[TensorRef]) -> tuple[int, int]:
+    """(first datablock in UB, number of them) that a load or store touches; a load takes its whole register."""
+    if row.memory is None:
+        return 0, 0
+    low, high = _extent(row.op.name, row.dtype.code, row.mask if row.op.kind is MicroKind.STORE else -1)
+    start = tensors[row.memory.tensor].address_bytes + row.memory.offset_bytes
+    first = (start + low * row.dtype.bytes) // DATABLOCK_BYTES
+    end = -(-(start + high * row.dtype.bytes) // DATABLOCK_BYTES)
+    return first, end - first
+
+
+@lru_cache(maxsize=4096)
+def _extent(name: str, dtype_code: int, mask: int) -> tuple[int, int]:
+    """(first element, end) of an access, from the operand's start; a mask of -1 is all lanes."""
+    if mask < 0:
+        return 0, 1 + max(int(elements.max()) for elements in lane_elements(name, DTYPES[dtype_code]))
+    elements = memory_elements(name, dtype_code, mask)
+    return (int(elements[0]), int(elements[-1]) + 1) if elements.size else (0, 0)
+
+
+@lru_cache(maxsize=4096)
+def _banks_at(first: int, count: int, shape: tuple[int, int, int]) -> Banks:
+    """Bits group + groups * bank of datablocks that follow one another."""
+    groups, step, per_group = shape
+    return sum({1 << block % groups + groups * (block // step % per_group) for block in range(first, first + count)})
+
+
+# ---- one run ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Unit:
+    """When a unit can start a computation, and a slow one."""
+
+    free: int = 0
+    slow_free: int = 0
+
+
+@dataclass(slots=True)
+class _Run:
+    """A body on the way. All times are cycles from the first dispatch on."""
+
+    device: Device
+    banks: list[Banks]
+    costs: dict[tuple[str, int], MicroCost] = field(default_factory=dict)
+    computed: list[int] = field(default_factory=list)
+    """Of each register: when a computation may use it."""
+    storable: list[int] = field(default_factory=list)
+    """Of each register: when a store may use it."""
+    loads_at: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """Rows of the loads that start in a cycle."""
+    accesses: list[Access] = field(default_factory=list)
+    floor: int = 0
+    """Before this no load starts: the stores before a LocalMemBar are done."""
+    load_cycle: int = 0
+    last_store: int = -1
+    end: int = 0
+    turns: dict[bool, int] = field(default_factory=lambda: {False: 0, True: 0})
+    """Whose turn the next computation is, fast and slow."""
+    units: list[_Unit] = field(default_factory=list)
+
+    def run(self, rows: Sequence[MicroRow]) -> BodyTiming:
+        """Run a body."""
+        cost = _cost_of(self.device)
+        self.units = [_Unit() for _ in range(cost.units)]
+        registers = sum(row.op.results for row in rows)
+        self.computed, self.storable = [0] * registers, [0] * registers
+        dispatch = _dispatch(rows, cost)
+        for part in _between_bars(rows):
+            self._part(rows, part, dispatch, cost)
+        return BodyTiming(self.end, tuple(sorted(self.accesses, key=lambda a: (a.cycle, a.row))))
+
+    def _part(self, rows: Sequence[MicroRow], part: range, dispatch: list[int], cost: VectorFunctionCost) -> None:
+        """Rows between two LocalMemBars: loads never wait for stores, so all of them come first."""
+        by_kind: dict[MicroKind, list[int]] = defaultdict(list)
+        for i in part:
+            by_kind[rows[i].op.kind].append(i)
+        for i in by_kind[MicroKind.LOAD]:
+            self._load(i, rows[i], dispatch[i], cost)
+        self._compute(by_kind[MicroKind.COMPUTE], rows, dispatch)
+        self._store(by_kind[MicroKind.STORE], rows, dispatch, cost)
+        self.floor = max(self.floor, self.end)
+
+    def _cost(self, row: MicroRow) -> MicroCost:
+        key = row.op.name, row.dtype.code
+        if key not in self.costs:
+            self.costs[key] = micro_cost(row, self.device)
+        return self.costs[key]
+
+    def _define(self, row: MicroRow, cost: MicroCost, start: int) -> None:
+        for register in range(row.register, row.register + row.op.results):
+            self.computed[register] = start + cost.latency
+            self.storable[register] = start + cost.store_latency
+        self.end = max(self.end, start + cost.latency)
+
+    def _load(self, i: int, row: MicroRow, dispatched: int, cost: VectorFunctionCost) -> None:
+        """In order: beside the load before, or a cycle behind it."""
+        micro = self._cost(row)
+        start = max(dispatched, self.floor, self.load_cycle)
+        beside, lost = self.loads_at[start], 0
+        if beside:
+            is_full = len(beside) == cost.accesses_per_cycle or micro.alone or beside[0] == _ALONE
+            meets = any(self.banks[i] & self.banks[j] for j in beside if j != _ALONE)
+            if is_full or meets:
+                start += 1
+                lost = int(not is_full)
+        self.loads_at[start] += [i] if not micro.alone else [_ALONE] * cost.accesses_per_cycle
+        self.load_cycle = start
+        self.accesses.append(Access(i, start, lost))
+        self._define(row, micro, start)
+
+    def _compute(self, numbers: list[int], rows: Sequence[MicroRow], dispatch: list[int]) -> None:
+        """Oldest ready first; a computation becomes ready when its last source is."""
+        made_by = {r: i for i in numbers for r in range(rows[i].register, rows[i].register + rows[i].op.results)}
+        missing = {i: sum(s in made_by for s in rows[i].sources) for i in numbers}
+        users: dict[int, list[int]] = defaultdict(list)
+        for i in numbers:
+            for source in rows[i].sources:
+                if source in made_by:
+                    users[made_by[source]].append(i)
+        units = {i: self._turn(self._cost(rows[i])) for i in numbers}
+        heap = [(self._ready(rows[i], dispatch[i]), i) for i in numbers if not missing[i]]
+        heapq.heapify(heap)
+        while heap:
+            ready, i = heapq.heappop(heap)
+            micro = self._cost(rows[i])
+            self._define(rows[i], micro, _start_on(units[i], ready, micro))
+            for user in users[i]:
+                missing[user] -= 1
+                if not missing[user]:
+                    heapq.heappush(heap, (self._ready(rows[user], dispatch[user]), user))
+
+    def _ready(self, row: MicroRow, dispatched: int) -> int:
+        return max([dispatched, *(self.computed[s] for s in row.sources)])
+
+    def _turn(self, micro: MicroCost) -> _Unit:
+        """The unit of a computation: the first for one that is alone, else each in turn."""
+        if micro.alone:
+            return self.units[0]
+        slow = micro.interval > 1
+        self.turns[slow] += 1
+        return self.units[(self.turns[slow] - 1) % len(self.units)]
+
+    def _store(self, numbers: list[int], rows: Sequence[MicroRow], dispatch: list[int], cost: VectorFunctionCost) -> None:
+        """Each in the first cycle that loads leave to it."""
+        ready = sorted((max([dispatch[i], *(self.storable[s] for s in rows[i].sources)]), i) for i in numbers)
+        for at, i in ready:
+            start, lost = max(at, self.last_store + 1), 0
+            while start in self.loads_at:
+                beside = self.loads_at[start]
+                is_full = len(beside) >= cost.accesses_per_cycle
+                if not is_full and not any(self.banks[i] & self.banks[j] for j in beside):
+                    break
+                lost += not is_full
+                start += 1
+            self.last_store = start
+            self.accesses.append(Access(i, start, lost))
+            self.end = max(self.end, start + self._cost(rows[i]).latency)
+
+
+_ALONE = -1
+"""Stands for a load that leaves no slot."""
+
+
+def _start_on(unit: _Unit, ready: int, micro: MicroCost) -> int:
+    """Start a computation on a unit."""
+    slow = micro.interval > 1
+    start = max(ready, unit.free, unit.slow_free if slow else 0)
+    unit.free = start + 1
+    if slow:
+        unit.slow_free = start + micro.interval
+    return start
+
+
+def _dispatch(rows: Sequence[MicroRow], cost: VectorFunctionCost) -> list[int]:
+    """When each row is dispatched."""
+    times = []
+    cycle, used, iteration = 0, 0, -1
+    for row in rows:
+        if row.issue is Issue.LOOP:
+            cycle = cycle + cost.loop_start if iteration < 0 else max(cycle + 1, iteration + cost.loop_restart)
+            used = 0
+        elif row.issue is Issue.ITERATION or used == cost.dispatch_per_cycle:
+            cycle, used = cycle + 1, 0
+        if row.issue is not Issue.NEXT:
+            iteration = cycle
+        used += 1
+        times.append(cycle)
+    return times
+
+
+def _between_bars(rows: Sequence[MicroRow]) -> Iterator[range]:
+    first = 0
+    for i, row in enumerate(rows):
+        if row.op.kind is MicroKind.BARRIER:
+            yield range(first, i)
+            first = i + 1
+    yield range(first, len(rows))
+
+
+# ---- costs --------------------------------------------------------------------------------------------------------
+
+
+def _cost_of(device: Device) -> VectorFunctionCost:
+    if device.vector_function is None:
+        raise DeviceError(f"device {device.name} has no vector functions (table vector_function)")
+    return device.vector_function
+
+
+def micro_cost(row: MicroRow, device: Device) -> MicroCost:
+    """Return the cost of a micro-operation: by its element type, or by the type's width.
+
+    Raises:
+        DeviceError: the device file has none.
+    """
+    table = _cost_of(device).op.get(row.op.name, {})
+    for key in (row.dtype.name, f"b{row.dtype.bytes * 8}"):
+        if key in table:
+            return table[key]
+    raise DeviceError(
+        f"device {device.name} has no cost for {row.op.name} with {row.dtype} "
+        f"(table vector_function.op.{row.op.name} has {', '.join(table) or 'nothing'})"
+    )
