@@ -250,6 +250,8 @@ class MicroCost(_Model):
     to_store: int | None = Field(default=None, ge=0)
     interval: int = Field(default=1, ge=1)
     alone: bool = False
+    source: str = Field(min_length=1)
+    status: Status
 
     @property
     def store_latency(self) -> int:
@@ -266,8 +268,7 @@ class VectorFunctionCost(_Model):
         dispatch_per_cycle: micro-operations of one loop iteration that are dispatched in a cycle.
         loop_start: from what is before the first loop to its first iteration.
         loop_restart: from the last iteration of any loop to the first one of the next.
-        accesses_per_cycle: loads and stores together.
-        stores_per_cycle: stores.
+        accesses_per_cycle: loads and stores together; of stores it is one.
         units: units for computations, each starting one in a cycle.
         op: cost of a micro-operation by name, then by element type or width ("float", "b16").
     """
@@ -278,7 +279,6 @@ class VectorFunctionCost(_Model):
     loop_start: int = Field(ge=1)
     loop_restart: int = Field(ge=1)
     accesses_per_cycle: int = Field(ge=1)
-    stores_per_cycle: int = Field(ge=1)
     units: int = Field(ge=1)
     op: dict[str, dict[str, MicroCost]]
     source: str = Field(min_length=1)

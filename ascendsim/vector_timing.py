@@ -2,18 +2,19 @@
 
 A body runs as arch 3510 is published to run it, with unlimited queues and registers:
 
-- **Dispatch** in program order, a few micro-operations a cycle; an iteration of a loop begins in a cycle of its own, the
-  first one of a loop some cycles after the last one of the loop before.
-- **Loads** start in order, up to two a cycle, the second only where it meets the first in no bank.
+- **Dispatch** in program order, a few micro-operations a cycle; an iteration of a loop begins in a cycle of its own,
+  the first one of a loop some cycles after the last one of the loop before.
+- **Loads** start in order, up to two a cycle, the second only where it meets the first in no bank, or reads
+  the same place.
 - **Computations** start on the unit that is their turn when their sources are ready, oldest first. Slow ones (exp, div,
   sqrt) keep their part of the unit for an interval and take turns of their own.
 - **Stores** take what loads leave: one a cycle, in a cycle with a free slot whose load is not in one of their banks.
   So a loop of two loads and one store takes two cycles an iteration, as published rows do, not one and a half.
 - A LocalMemBar holds the loads behind it until the stores before it are done.
 
-Sources: asc-devkit docs, Reg interface issue table and UB bank conflict page 3510; VfSim of pto-isa, whose queues, loads
-before stores, turns of units and dispatch rule these are; which of two loads waits, by the order of the slow and fast
-cases of the bank_conflict_3510 example.
+Sources: asc-devkit docs, Reg interface issue table and UB bank conflict page 3510; VfSim of pto-isa and its origin
+VfSimulator, which describe loads before stores, turns of units and dispatch; that loads keep their order, by which
+cases of the bank_conflict_3510 example are slow and which fast.
 """
 
 import heapq
@@ -28,10 +29,6 @@ from ascendsim.errors import DeviceError
 from ascendsim.isa.instruction import Body, Issue, MicroKind, MicroRow, TensorRef
 from ascendsim.isa.micro_table import lane_elements, memory_elements
 from ascendsim.terms import DATABLOCK_BYTES
-
-Banks = int
-"""Banks that an access touches, as bits."""
-NO_BANKS: Banks = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +65,7 @@ def time_body(body: Body, tensors: Sequence[TensorRef], device: Device) -> BodyT
     Raises:
         DeviceError: the device has no vector functions, or no cost for a micro-operation and type of the body.
     """
-    return _Run(device, _banks_of(body.rows, tensors, device)).run(body.rows)
+    return _Run(device, _places(body.rows, tensors, device)).run(body.rows)
 
 
 def time_body_without_banks(body: Body, device: Device) -> BodyTiming:
@@ -77,24 +74,32 @@ def time_body_without_banks(body: Body, device: Device) -> BodyTiming:
     Raises:
         DeviceError: as `time_body`.
     """
-    return _Run(device, [NO_BANKS] * len(body.rows)).run(body.rows)
+    return _Run(device, [_NOWHERE] * len(body.rows)).run(body.rows)
 
 
 # ---- banks --------------------------------------------------------------------------------------------------------
 
 
-def _banks_of(rows: Sequence[MicroRow], tensors: Sequence[TensorRef], device: Device) -> list[Banks]:
-    """Banks that each row touches; none where the device states no banks."""
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What an access touches: the number of its first datablock, and its banks as bits."""
+
+    first: int
+    banks: int
+
+
+_NOWHERE = _Place(-1, 0)
+
+
+def _places(rows: Sequence[MicroRow], tensors: Sequence[TensorRef], device: Device) -> list[_Place]:
+    """What each row touches; nothing where the device states no banks."""
     ub = device.ub
     if ub.bank_step_bytes is None or ub.banks_per_group is None:
-        return [NO_BANKS] * len(rows)
+        return [_NOWHERE] * len(rows)
     shape = ub.bank_groups.value, ub.bank_step_bytes.value // DATABLOCK_BYTES, ub.banks_per_group.value
     period = shape[1] * shape[2]
-    found = []
-    for row in rows:
-        first, count = _blocks(row, tensors)
-        found.append(_banks_at(first % period, count, shape))
-    return found
+    blocks = (_blocks(row, tensors) for row in rows)
+    return [_Place(first, _banks_at(first % period, count, shape)) for first, count in blocks]
 
 
 def _blocks(row: MicroRow, tensors: Sequence[TensorRef]) -> tuple[int, int]:
@@ -118,7 +123,7 @@ def _extent(name: str, dtype_code: int, mask: int) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=4096)
-def _banks_at(first: int, count: int, shape: tuple[int, int, int]) -> Banks:
+def _banks_at(first: int, count: int, shape: tuple[int, int, int]) -> int:
     """Bits group + groups * bank of datablocks that follow one another."""
     groups, step, per_group = shape
     return sum({1 << block % groups + groups * (block // step % per_group) for block in range(first, first + count)})
@@ -140,7 +145,7 @@ class _Run:
     """A body on the way. All times are cycles from the first dispatch on."""
 
     device: Device
-    banks: list[Banks]
+    places: list[_Place]
     costs: dict[tuple[str, int], MicroCost] = field(default_factory=dict)
     computed: list[int] = field(default_factory=list)
     """Of each register: when a computation may use it."""
@@ -199,7 +204,7 @@ class _Run:
         beside, lost = self.loads_at[start], 0
         if beside:
             is_full = len(beside) == cost.accesses_per_cycle or micro.alone or beside[0] == _ALONE
-            meets = any(self.banks[i] & self.banks[j] for j in beside if j != _ALONE)
+            meets = any(self._meet(i, j) for j in beside if j != _ALONE)
             if is_full or meets:
                 start += 1
                 lost = int(not is_full)
@@ -207,6 +212,11 @@ class _Run:
         self.load_cycle = start
         self.accesses.append(Access(i, start, lost))
         self._define(row, micro, start)
+
+    def _meet(self, a: int, b: int) -> bool:
+        """Whether two loads read from one bank; one place read twice is read once."""
+        one, other = self.places[a], self.places[b]
+        return bool(one.banks & other.banks) and one.first != other.first
 
     def _compute(self, numbers: list[int], rows: Sequence[MicroRow], dispatch: list[int]) -> None:
         """Oldest ready first; a computation becomes ready when its last source is."""
@@ -240,7 +250,9 @@ class _Run:
         self.turns[slow] += 1
         return self.units[(self.turns[slow] - 1) % len(self.units)]
 
-    def _store(self, numbers: list[int], rows: Sequence[MicroRow], dispatch: list[int], cost: VectorFunctionCost) -> None:
+    def _store(
+        self, numbers: list[int], rows: Sequence[MicroRow], dispatch: list[int], cost: VectorFunctionCost
+    ) -> None:
         """Each in the first cycle that loads leave to it."""
         ready = sorted((max([dispatch[i], *(self.storable[s] for s in rows[i].sources)]), i) for i in numbers)
         for at, i in ready:
@@ -248,7 +260,7 @@ class _Run:
             while start in self.loads_at:
                 beside = self.loads_at[start]
                 is_full = len(beside) >= cost.accesses_per_cycle
-                if not is_full and not any(self.banks[i] & self.banks[j] for j in beside):
+                if not is_full and not any(self.places[i].banks & self.places[j].banks for j in beside):
                     break
                 lost += not is_full
                 start += 1

@@ -291,7 +291,9 @@ class VectorFunction:
         self._need_arithmetic(name, element)
         layouts = {s.layout for s in sources} - {Layout.ALL}
         if len(layouts) > 1:
-            raise self._asc.fail(f"{name}: 16-bit elements {Layout.DENSE.value} and {Layout.WORDS.value} cannot be combined")
+            raise self._asc.fail(
+                f"{name}: 16-bit elements {Layout.DENSE.value} and {Layout.WORDS.value} cannot be combined"
+            )
         if name.startswith("reg_reduce"):
             self._need_layout(name, sources[0], Layout.DENSE, "cast it to float first")
         layout = layouts.pop() if layouts else Layout.DENSE

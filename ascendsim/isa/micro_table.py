@@ -36,7 +36,7 @@ MICRO: dict[str, MicroInstruction] = {
         MicroInstruction("reg_add", _COMPUTE, 1, f"src0 + src1, one rounding to nearest even. {_REG}, Add: 0 ulp."),
         MicroInstruction("reg_sub", _COMPUTE, 1, f"src0 - src1, one rounding to nearest even. {_REG}, Sub: 0 ulp."),
         MicroInstruction("reg_mul", _COMPUTE, 1, f"src0 * src1, one rounding to nearest even. {_REG}, Mul: 0 ulp."),
-        MicroInstruction("reg_dup_masked", _COMPUTE, 1, f"A scalar into the active lanes. {_REG}, Duplicate with mask."),
+        MicroInstruction("reg_dup_masked", _COMPUTE, 1, f"A scalar into active lanes. {_REG}, Duplicate."),
         MicroInstruction("reg_adds", _COMPUTE, 1, f"src + scalar, one rounding to nearest even. {_REG}, Adds: 0 ulp."),
         MicroInstruction("reg_muls", _COMPUTE, 1, f"src * scalar, one rounding to nearest even. {_REG}, Muls: 0 ulp."),
         MicroInstruction("reg_maxs", _COMPUTE, 1, f"The larger of src and scalar; NaN wins. {_REG}, Maxs."),
