@@ -9,21 +9,26 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ascendsim.banks import (
+    cycles_of,
+    read_write_cycles,
+    repeats_and_passes,
+    roles_met,
+    sides_of,
+    written_while_read,
+)
 from ascendsim.device import Device, TransferCost, VectorCost
 from ascendsim.engine.base import SCHEDULE_COLUMNS, UNITS_PER_BYTE, Kind, LinkInfo, TemplateSchedule
 from ascendsim.errors import DeviceError
 from ascendsim.isa.instruction import Reason, Row, TensorRef
-from ascendsim.isa.lanes import active_lanes, ends_partial, lanes_of, repeats_of
+from ascendsim.isa.lanes import ends_partial, lanes_of, repeats_of
 from ascendsim.isa.move import burst_geometry
 from ascendsim.program import Template
-from ascendsim.terms import DATABLOCK_BYTES, DATABLOCKS_PER_REPEAT, Buffer, MaskMode, ceil_div
+from ascendsim.terms import DATABLOCK_BYTES, DATABLOCKS_PER_REPEAT, REPEAT_BYTES, Buffer, MaskMode, ceil_div
 from ascendsim.vector_timing import time_body
 
 Fields = dict[str, int]
-_LARGE_PERIOD = 16
-"""Bank groups repeat every 16 datablocks, so conflicts repeat after at most 16 repeats."""
 
 
 def links_of(device: Device) -> tuple[LinkInfo, ...]:
@@ -76,10 +81,37 @@ def _vector(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dic
     del order
     cost = vector_cost(row, device)
     lanes = lanes_of(row)
-    passes = _passes(row, tensors, device, cost, lanes)
     partial = cost.partial_repeat if row.op.uses_mask and ends_partial(row, lanes) else 0
-    occupancy = max(cost.min_issue, math.ceil(cost.per_repeat * passes)) + partial
+    occupancy = max(cost.min_issue, _bank_cycles(row, tensors, device, cost) + _once(row, cost)) + partial
     return {"kind": Kind.EXEC, "startup": cost.startup, "occupancy": occupancy, "drain": cost.drain}
+
+
+def _bank_cycles(row: Row, tensors: tuple[TensorRef, ...], device: Device, cost: VectorCost) -> int:
+    """Cycles of all repeats as the banks let them run."""
+    lanes = lanes_of(row)
+    repeats, each = repeats_and_passes(row, lanes)
+    if cost.conflict == "none" or repeats == 0:
+        return math.ceil(cost.per_repeat * repeats * each)
+    sides, groups = sides_of(row, tensors, lanes), device.ub.bank_groups.value
+    reads, writes = roles_met(row, sides, cost), [role for role in sides if role == "dst"]
+    phases = min(each, ceil_div(groups, DATABLOCKS_PER_REPEAT))  # passes behind these meet the same groups again
+    cycles = 0.0
+    for phase in range(phases):
+        met = [tuple([sides[r].moved(phase * sides[r].pass_stride) for r in roles]) for roles in (reads, writes)]
+        cycles += len(range(phase, each, phases)) * cycles_of(*met, repeats, groups, cost.per_repeat)
+    if each == 1:
+        cycles += read_write_cycles(device) * sum(written_while_read(row, sides, repeats, device, cost).values())
+    return math.ceil(cycles)
+
+
+def _once(row: Row, cost: VectorCost) -> int:
+    """Cycles of a row beside its repeats: what no other instruction hides, offsets that are read, a last datablock."""
+    cycles = cost.overhead
+    if cost.per_offsets or cost.partial_datablock:
+        touched = {role: end - first for role, first, end in row.op.touch(row)}
+        cycles += cost.per_offsets * ceil_div(touched.get("src1", 0), REPEAT_BYTES)
+        cycles += cost.partial_datablock if touched["dst"] % DATABLOCK_BYTES else 0
+    return cycles
 
 
 def _vector_function(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
@@ -90,29 +122,6 @@ def _vector_function(row: Row, tensors: tuple[TensorRef, ...], device: Device, o
     cost = device.vector_function
     assert cost is not None
     return {"kind": Kind.EXEC, "startup": cost.startup, "occupancy": max(1, cycles), "drain": cost.drain}
-
-
-def _passes(row: Row, tensors: tuple[TensorRef, ...], device: Device, cost: VectorCost, lanes: int) -> int:
-    """Repeats, each counted as often as its busiest bank group is accessed.
-
-    Where dst is a source, too, it counts as one of the reads. An operand without strides of its own (the eight elements
-    that Brcb reads) lies in one datablock and meets nobody.
-    """
-    repeats, each = _repeats(row, lanes)
-    if cost.conflict == "none" or repeats == 0:
-        return repeats * each
-    groups = device.ub.bank_groups.value
-    period = min(repeats * each, _LARGE_PERIOD * each)
-    busiest = np.ones(period, np.int64)
-    strided = [role for role, _ in row.operands if f"{role}_blk_stride" in row.op.params]
-    sources = [role for role in strided if role != "dst" or row.op.reads_dst]
-    reads = sources if cost.conflict == "two_source" else sources[:1]
-    for roles in (reads, [role for role in strided if role == "dst"]):
-        if roles:
-            hits = sum((_group_hits(row, role, tensors, lanes, period, each, groups) for role in roles), start=0)
-            busiest = np.maximum(busiest, np.asarray(hits).max(axis=1))
-    whole, rest = divmod(repeats * each, period)
-    return int(busiest.sum()) * whole + int(busiest[:rest].sum())
 
 
 def _rounds(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
@@ -145,44 +154,6 @@ def _compact(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: di
     each = ceil_div(row.mask_lo, lanes) if row.mask_mode is MaskMode.COUNTER else 1
     occupancy = max(cost.min_issue, math.ceil(cost.per_repeat * max(0, row.param("repeat")) * each))
     return {"kind": Kind.EXEC, "startup": cost.startup, "occupancy": occupancy, "drain": cost.drain}
-
-
-def _repeats(row: Row, lanes: int) -> tuple[int, int]:
-    """(repeats, 256-byte passes of each): Copy in counter mode moves more than a repeat's lanes in each repeat."""
-    if row.op.api == "Copy" and row.mask_mode is MaskMode.COUNTER:
-        return row.param("repeat"), max(1, ceil_div(row.mask_lo, lanes))
-    if not row.op.uses_mask:
-        return row.param("repeat"), 1
-    return repeats_of(row, lanes), 1
-
-
-def _active_blocks(row: Row, lanes: int, element_bytes: int) -> NDArray[np.int64]:
-    """Datablocks of an operand that a pass touches: fewer than eight where the other side's elements are wider.
-
-    Those without an active lane are left out; a partial last repeat in counter mode counts as whole.
-    """
-    per_block = DATABLOCK_BYTES // element_bytes
-    if row.mask_mode is MaskMode.COUNTER or not row.op.uses_mask:
-        return np.arange(lanes // per_block)
-    return np.unique(active_lanes(row.mask_hi, row.mask_lo, lanes) // per_block)
-
-
-def _group_hits(
-    row: Row, role: str, tensors: tuple[TensorRef, ...], lanes: int, period: int, each: int, groups: int
-) -> NDArray[np.int64]:
-    """How often each pass accesses each bank group through one operand: [period, groups]."""
-    operand = dict(row.operands)[role]
-    base = (tensors[operand.tensor].address_bytes + operand.offset_bytes) // DATABLOCK_BYTES
-    passes = np.arange(period)
-    blocks = _active_blocks(row, lanes, operand.dtype.bytes)
-    block = passes[:, None] % each * DATABLOCKS_PER_REPEAT + blocks
-    at = base + passes[:, None] // each * row.param(f"{role}_rep_stride") + block * row.param(f"{role}_blk_stride")
-    group = at % groups
-    if row.param(f"{role}_blk_stride") == 0:  # the same block eight times: read once
-        group = group[:, :1]
-    hits = np.zeros((period, groups), np.int64)
-    np.add.at(hits, (np.repeat(passes, group.shape[1]), group.reshape(-1)), 1)
-    return hits
 
 
 def _burst(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:

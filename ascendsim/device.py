@@ -61,6 +61,12 @@ class PositiveNumber(IntNumber):
     value: int = Field(ge=1)
 
 
+class CyclesNumber(Number):
+    """Cycles that are an average, so that they need not be whole."""
+
+    value: float = Field(ge=0)
+
+
 class Capability(_Model):
     """Whether the hardware or its library can do something."""
 
@@ -167,6 +173,8 @@ class UbLimits(_Model):
     bank_groups: IntNumber
     bank_step_bytes: PositiveNumber | None = None
     banks_per_group: PositiveNumber | None = None
+    read_write_cycles: CyclesNumber | None = None
+    """What a repeat costs more in which dst hits a bank that a source reads; None where nobody measured it."""
 
 
 class Sync(_Model):
@@ -232,6 +240,12 @@ class VectorCost(_Model):
     min_issue: int = Field(ge=1)
     partial_repeat: int = Field(ge=0)
     conflict: Literal["two_source", "one_source", "none"]
+    overhead: int = Field(default=0, ge=0)
+    """Cycles of an instruction in which no other can run, beside those of its repeats."""
+    per_offsets: int = Field(default=0, ge=0)
+    """Cycles for each 256 B of offsets that are read."""
+    partial_datablock: int = Field(default=0, ge=0)
+    """Cycles once where the results end inside a datablock."""
     source: str = Field(min_length=1)
     status: Status
 

@@ -13,6 +13,8 @@ from ascendsim.terms import Buffer, CoreKind
 from ascendsim.words import cause_sentence
 
 Cells = Sequence[tuple[str, ...]]
+MOST_BANK_LOSSES = 10
+"""Lines of the table of bank conflicts."""
 STAMP = "SIMULATED DESPITE FINDINGS"
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 
@@ -106,6 +108,16 @@ def cause_cells(result: RunResult) -> Cells:
     ]
 
 
+def bank_cells(result: RunResult) -> Cells:
+    """The lines that lose most to UB bank conflicts, over all cores, and in the last row how much others lose."""
+    losses = result.bank_losses
+    rows = [(loss.line, loss.api, str(loss.cycles), loss.operands, loss.remedy) for loss in losses[:MOST_BANK_LOSSES]]
+    rest = losses[MOST_BANK_LOSSES:]
+    if rest:
+        rows.append((f"{len(rest)} more", "", str(sum(loss.cycles for loss in rest)), "", ""))
+    return rows
+
+
 def expectation_cells(result: RunResult) -> Cells:
     """The scenario's [expect]: met or not, or not judged because the values were not computed."""
     words = {True: "met", False: "NOT MET", None: "not judged"}
@@ -117,6 +129,11 @@ _TABLES = (
     ("Overlap", ("pipes", "shared cycles", "of the less busy one"), overlap_cells),
     ("Marked steps (all cores)", ("step", "cycles", "share"), step_cells),
     ("Top causes of waiting", ("pipe", "cause", "queue, tensor or step", "line", "count", "cycles"), cause_cells),
+    (
+        "UB bank conflicts (all cores)",
+        ("line", "instruction", "cycles lost", "operands that meet", "what avoids it"),
+        bank_cells,
+    ),
     ("Expectations", ("", "what", "wanted", "got"), expectation_cells),
 )
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ascendsim import analysis
 from ascendsim.computed import Sample
+from ascendsim.conflicts import BankLoss, bank_losses
 from ascendsim.device import Device
 from ascendsim.engine.base import Timeline, Wait
 from ascendsim.errors import Finding, Severity, Suppressed
@@ -147,6 +148,11 @@ class RunResult:
         costs something, another pipe waits for dispatch. Waits for other cores are no such waits.
         """
         return tuple(c for c in self.causes if c.pipe is not Pipe.S or c.wait is Wait.CROSS_CORE)[:5]
+
+    @cached_property
+    def bank_losses(self) -> tuple[BankLoss, ...]:
+        """What kernel lines lose to UB bank conflicts, over all cores, most cycles first."""
+        return bank_losses(self.program, self.device)
 
     @cached_property
     def step_cycles(self) -> dict[str, int]:

@@ -20,9 +20,12 @@ cases of the bank_conflict_3510 example are slow and which fast.
 import heapq
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+import numpy as np
+
+from ascendsim.banks import Banks, banks_of
 from ascendsim.device import Device, MicroCost, VectorFunctionCost
 from ascendsim.dtypes import DTYPES
 from ascendsim.errors import DeviceError
@@ -39,11 +42,13 @@ class Access:
         row: number of the micro-operation in the body.
         cycle: when it starts, from the start of the first micro-operation on.
         lost: cycles that it waited for a bank, not counting those it would have waited for anyway.
+        met: number of the load whose bank it waited for last, -1 for none.
     """
 
     row: int
     cycle: int
-    lost: int
+    lost: int = 0
+    met: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,62 @@ def time_body_without_banks(body: Body, device: Device) -> BodyTiming:
     return _Run(device, [_NOWHERE] * len(body.rows)).run(body.rows)
 
 
+@dataclass(frozen=True, slots=True)
+class BodyLoss:
+    """What banks cost a body.
+
+    Attributes:
+        cycles: by which it ends later than without.
+        pair: the tensors whose accesses wait most for one another; the first is the one that waits.
+        moved: the one of them that had better start a bank further, None where that does not help.
+        left: cycles that are lost then.
+    """
+
+    cycles: int
+    pair: tuple[int, int]
+    moved: int | None
+    left: int
+
+
+def body_loss(body: Body, tensors: Sequence[TensorRef], device: Device) -> BodyLoss | None:
+    """Return what banks cost a body, None for nothing.
+
+    Raises:
+        DeviceError: as `time_body`.
+    """
+    banks = banks_of(device)
+    if banks is None:
+        return None
+    real, ideal = time_body(body, tensors, device), time_body_without_banks(body, device).cycles
+    waits = _waits(body.rows, real)
+    if real.cycles <= ideal or not waits:
+        return None
+    pair = max(waits, key=lambda tensors: (waits[tensors], tensors))
+    ends = {
+        t: time_body(body, _with_one_moved(tensors, t, banks.step_bytes), device).cycles for t in dict.fromkeys(pair)
+    }
+    moved = min(ends, key=lambda tensor: ends[tensor])
+    if ends[moved] >= real.cycles:
+        return BodyLoss(real.cycles - ideal, pair, None, real.cycles - ideal)
+    return BodyLoss(real.cycles - ideal, pair, moved, max(0, ends[moved] - ideal))
+
+
+def _waits(rows: Sequence[MicroRow], timing: BodyTiming) -> dict[tuple[int, int], int]:
+    """Cycles that accesses to one tensor waited for those to another."""
+    waits: dict[tuple[int, int], int] = defaultdict(int)
+    for access in timing.accesses:
+        mine, other = rows[access.row].memory, rows[access.met].memory
+        if access.met >= 0 and mine is not None and other is not None:
+            waits[mine.tensor, other.tensor] += access.lost
+    return waits
+
+
+def _with_one_moved(tensors: Sequence[TensorRef], number: int, further_bytes: int) -> list[TensorRef]:
+    moved = list(tensors)
+    moved[number] = replace(moved[number], address_bytes=moved[number].address_bytes + further_bytes)
+    return moved
+
+
 # ---- banks --------------------------------------------------------------------------------------------------------
 
 
@@ -93,13 +154,11 @@ _NOWHERE = _Place(-1, 0)
 
 def _places(rows: Sequence[MicroRow], tensors: Sequence[TensorRef], device: Device) -> list[_Place]:
     """What each row touches; nothing where the device states no banks."""
-    ub = device.ub
-    if ub.bank_step_bytes is None or ub.banks_per_group is None:
+    banks = banks_of(device)
+    if banks is None:
         return [_NOWHERE] * len(rows)
-    shape = ub.bank_groups.value, ub.bank_step_bytes.value // DATABLOCK_BYTES, ub.banks_per_group.value
-    period = shape[1] * shape[2]
     blocks = (_blocks(row, tensors) for row in rows)
-    return [_Place(first, _banks_at(first % period, count, shape)) for first, count in blocks]
+    return [_Place(first, _bits_of(first % banks.period_blocks, count, banks)) for first, count in blocks]
 
 
 def _blocks(row: MicroRow, tensors: Sequence[TensorRef]) -> tuple[int, int]:
@@ -123,10 +182,9 @@ def _extent(name: str, dtype_code: int, mask: int) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=4096)
-def _banks_at(first: int, count: int, shape: tuple[int, int, int]) -> int:
-    """Bits group + groups * bank of datablocks that follow one another."""
-    groups, step, per_group = shape
-    return sum({1 << block % groups + groups * (block // step % per_group) for block in range(first, first + count)})
+def _bits_of(first: int, count: int, banks: Banks) -> int:
+    """Banks of datablocks that follow one another, as bits."""
+    return sum({1 << bank for bank in banks.of(np.arange(first, first + count)).tolist()})
 
 
 # ---- one run ------------------------------------------------------------------------------------------------------
@@ -152,7 +210,7 @@ class _Run:
     storable: list[int] = field(default_factory=list)
     """Of each register: when a store may use it."""
     loads_at: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
-    """Rows of the loads that start in a cycle."""
+    """Rows of the loads that start in a cycle; one that is alone as often as there are slots."""
     accesses: list[Access] = field(default_factory=list)
     floor: int = 0
     """Before this no load starts: the stores before a LocalMemBar are done."""
@@ -201,16 +259,14 @@ class _Run:
         """In order: beside the load before, or a cycle behind it."""
         micro = self._cost(row)
         start = max(dispatched, self.floor, self.load_cycle)
-        beside, lost = self.loads_at[start], 0
-        if beside:
-            is_full = len(beside) == cost.accesses_per_cycle or micro.alone or beside[0] == _ALONE
-            meets = any(self._meet(i, j) for j in beside if j != _ALONE)
-            if is_full or meets:
-                start += 1
-                lost = int(not is_full)
-        self.loads_at[start] += [i] if not micro.alone else [_ALONE] * cost.accesses_per_cycle
+        beside = self.loads_at[start]
+        is_full = len(beside) == cost.accesses_per_cycle or bool(beside and micro.alone)
+        met = -1 if is_full else next((j for j in beside if self._meet(i, j)), -1)
+        if is_full or met >= 0:
+            start += 1
+        self.loads_at[start] += [i] * (cost.accesses_per_cycle if micro.alone else 1)
         self.load_cycle = start
-        self.accesses.append(Access(i, start, lost))
+        self.accesses.append(Access(i, start, int(met >= 0), met))
         self._define(row, micro, start)
 
     def _meet(self, a: int, b: int) -> bool:
@@ -256,21 +312,19 @@ class _Run:
         """Each in the first cycle that loads leave to it."""
         ready = sorted((max([dispatch[i], *(self.storable[s] for s in rows[i].sources)]), i) for i in numbers)
         for at, i in ready:
-            start, lost = max(at, self.last_store + 1), 0
-            while start in self.loads_at:
-                beside = self.loads_at[start]
-                is_full = len(beside) >= cost.accesses_per_cycle
-                if not is_full and not any(self.places[i].banks & self.places[j].banks for j in beside):
-                    break
-                lost += not is_full
+            start, lost, met = max(at, self.last_store + 1), 0, -1
+            while beside := self.loads_at.get(start):
+                is_full = len(beside) == cost.accesses_per_cycle
+                if not is_full:
+                    mine = self.places[i].banks
+                    met_now = next((j for j in beside if mine & self.places[j].banks), -1)
+                    if met_now < 0:
+                        break
+                    lost, met = lost + 1, met_now
                 start += 1
             self.last_store = start
-            self.accesses.append(Access(i, start, lost))
+            self.accesses.append(Access(i, start, lost, met))
             self.end = max(self.end, start + self._cost(rows[i]).latency)
-
-
-_ALONE = -1
-"""Stands for a load that leaves no slot."""
 
 
 def _start_on(unit: _Unit, ready: int, micro: MicroCost) -> int:

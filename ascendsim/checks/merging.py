@@ -8,7 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from ascendsim.checks.sums import Notes, Words, address_of, holds_on, is_library, place_of
+from ascendsim.banks import address_of
+from ascendsim.checks.sums import Notes, Words, holds_on, is_library, place_of
 from ascendsim.cost import vector_cost
 from ascendsim.device import Device, VectorCost
 from ascendsim.errors import Finding, Rule

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule, Severity
-from ascendsim.isa.instruction import Operand, Row, TensorRef
+from ascendsim.isa.instruction import Row
 from ascendsim.program import Program
 
 
@@ -77,16 +77,6 @@ def holds_on(rule: Rule, device: Device) -> bool:
 def place_of(program: Program, row: Row) -> str:
     """Instruction and kernel line of a row."""
     return f"{row.op.api} ({program.lines[row.line]})"
-
-
-def address_of(operand: Operand, tensors: tuple[TensorRef, ...]) -> int:
-    """UB address of an operand."""
-    return tensors[operand.tensor].address_bytes + operand.offset_bytes
-
-
-def name_of(operand: Operand, tensors: tuple[TensorRef, ...]) -> str:
-    """Name of an operand's tensor, without the number of a queue's buffer."""
-    return tensors[operand.tensor].name.partition("[")[0]
 
 
 @lru_cache(maxsize=4096)

@@ -227,8 +227,7 @@ def test_write_one_block_behind_a_source():
             "W-BANK-RW",
             (
                 "Add dst 0x4020 (z) writes banks that src0 0x0 (x) reads, not block for block, in 64 of 64 repeats: "
-                "about 49 cycles over all cores by the measured 0.77 a repeat, which the simulated cycles do not "
-                "contain"
+                "about 49 cycles over all cores by the measured 0.77 a repeat"
             ),
             "start dst (z) 224 B further, at 0x4100",
         )
