@@ -5,7 +5,7 @@ Functions of a program and a device; the cycles are those that `cost` charges.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import combinations
 
@@ -97,7 +97,11 @@ class Loss:
 
 def name_of(operand: Operand, tensors: tuple[TensorRef, ...]) -> str:
     """Name of an operand's tensor, without the number of a queue's buffer."""
-    return tensors[operand.tensor].name.partition("[")[0]
+    return _plain(tensors[operand.tensor])
+
+
+def _plain(ref: TensorRef) -> str:
+    return ref.name.partition("[")[0]
 
 
 def uses_of(template: Template, calls: int, device: Device) -> Iterator[Use]:
@@ -237,7 +241,7 @@ def bank_losses(program: Program, device: Device) -> tuple[BankLoss, ...]:
     """Return what each kernel line loses to bank conflicts, most cycles first."""
     sums: dict[tuple[str, str], float] = {}
     first: dict[tuple[str, str], Use] = {}
-    functions: list[BankLoss] = []
+    functions: dict[tuple[str, str], BankLoss] = {}
     calls = np.bincount(program.calls["template"], minlength=len(program.templates)).tolist()
     for template, times in zip(program.templates, calls, strict=True):
         for use in uses_of(template, times, device):
@@ -246,29 +250,38 @@ def bank_losses(program: Program, device: Device) -> tuple[BankLoss, ...]:
                 key = program.lines[use.row.line], use.row.op.api
                 first.setdefault(key, use)
                 sums[key] = sums.get(key, 0.0) + lost
-        if times:
-            functions += function_losses(program, template, times, device)
+        for of in function_losses(template, device) if times else ():
+            line, operands = program.lines[of.row.line], " and ".join(dict.fromkeys(of.operands))
+            before = functions.get((line, operands), BankLoss(line, of.row.op.api, operands, 0, of.remedy))
+            functions[line, operands] = replace(before, cycles=before.cycles + of.cycles * times)
     said = [_said(key, use, round(sums[key]), device) for key, use in first.items()]
-    return tuple(sorted(said + functions, key=lambda loss: -loss.cycles))
+    return tuple(sorted([*said, *functions.values()], key=lambda loss: -loss.cycles))
 
 
-def function_losses(program: Program, template: Template, calls: int, device: Device) -> Iterator[BankLoss]:
+@dataclass(frozen=True, slots=True)
+class FunctionLoss:
+    """Cycles that one run of a vector function loses to banks, the two tensors that meet most, and what avoids it."""
+
+    row: Row
+    cycles: int
+    operands: tuple[str, str]
+    remedy: str
+
+
+def function_losses(template: Template, device: Device) -> Iterator[FunctionLoss]:
     """Return what each vector function of a template loses to bank conflicts."""
     for row in template.rows:
         loss = None if row.body is None else body_loss(row.body, template.tensors, device)
-        if loss is None:
-            continue
-        names = [f"{ref.name.partition('[')[0]} (0x{ref.address_bytes:x})" for ref in template.tensors]
-        operands = " and ".join(names[t] for t in dict.fromkeys(loss.pair))
-        remedy = _function_remedy(loss, template.tensors, device)
-        yield BankLoss(program.lines[row.line], row.op.api, operands, loss.cycles * calls, remedy)
+        if loss is not None:
+            a, b = (f"{_plain(template.tensors[t])} (0x{template.tensors[t].address_bytes:x})" for t in loss.pair)
+            yield FunctionLoss(row, loss.cycles, (a, b), _function_remedy(loss, template.tensors, device))
 
 
 def _function_remedy(loss: BodyLoss, tensors: tuple[TensorRef, ...], device: Device) -> str:
     if loss.moved is None or device.ub.bank_step_bytes is None:
         return ""
     ref, step = tensors[loss.moved], device.ub.bank_step_bytes.value
-    text = f"start {ref.name.partition('[')[0]} {step} B further, at 0x{ref.address_bytes + step:x}"
+    text = f"start {_plain(ref)} {step} B further, at 0x{ref.address_bytes + step:x}"
     return f"{text}; {loss.left} cycles of a call are still lost" if loss.left else text
 
 

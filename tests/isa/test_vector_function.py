@@ -11,6 +11,8 @@ from lane_harness import local
 from micro_oracle import MicroOracle, lanes
 
 from ascendsim.checks import check_rows
+from ascendsim.checks.advice import advise
+from ascendsim.conflicts import bank_losses
 from ascendsim.device import load_device
 from ascendsim.dtypes import HALF
 from ascendsim.errors import DeviceError, KernelError
@@ -36,7 +38,21 @@ def fit(a, b):
     return Layout.ALL in (a[0].layout, b[0].layout) or a[0].layout is b[0].layout
 
 
-STEPS = ["load", "load", "binary", "binary", "lane0", "sum", "blocks", "cast", "store", "store", "pair"]
+STEPS = [
+    "load",
+    "load",
+    "binary",
+    "binary",
+    "scalar",
+    "quotient",
+    "lane0",
+    "sum",
+    "blocks",
+    "cast",
+    "store",
+    "store",
+    "pair",
+]
 
 
 class RandomBody:
@@ -77,6 +93,18 @@ class RandomBody:
         b = self.one(kind, lambda pair: fit(a, pair))
         mask, count = self.mask(count, a, b)
         self.pairs.append((getattr(self.vf, op)(a[0], b[0], mask), self.oracle.binary(op, a[1], b[1], count)))
+
+    def scalar(self, kind, count):
+        op, a = self.draw(st.sampled_from(["adds", "muls", "maxs", "mins"])), self.one(kind)
+        mask, count = self.mask(count, a)
+        value = self.draw(st.sampled_from([-2.5, 0.75, 3.0]))
+        self.pairs.append((getattr(self.vf, op)(a[0], value, mask), self.oracle.scalar(op, a[1], value, count)))
+
+    def quotient(self, kind, count):
+        a = self.one(kind)
+        b = self.one(kind, lambda pair: fit(a, pair))
+        mask, count = self.mask(count, a, b)
+        self.pairs.append((self.vf.div(a[0], b[0], mask), self.oracle.div(a[1], b[1], count)))
 
     def lane0(self, kind, count):
         a = self.one(kind)
@@ -482,6 +510,59 @@ def test_a_store_that_meets_a_load_waits():
     assert cycles(copies(0)) == cycles(copies(64)) + 1
 
 
+def additions(b):
+    """Five vector functions of an addition."""
+
+    def kernel(asc):
+        for _ in range(5):
+            with asc.vector_function() as vf:
+                one(vf, b)
+
+    return record(kernel, DEVICE, 1, (), ()).program
+
+
+def test_the_report_says_what_banks_cost_and_which_start_avoids_it():
+    assert bank_losses(additions(OTHER), DEVICE) == ()
+    losses = bank_losses(additions(B), DEVICE)
+    assert [(loss.api, loss.operands, loss.cycles) for loss in losses] == [
+        ("VectorFunction", "b (0x400) and a (0x0)", 5),
+    ]
+    assert losses[0].remedy == "start b 256 B further, at 0x500"
+
+
+def test_two_loads_from_one_bank_may_end_sooner_as_measured():
+    """Where loads wait, stores find a slot: case 1 of the vendor's example is faster than case 2."""
+
+    def body(source):
+        def fill(vf):
+            for i in vf.loop(40):
+                loads = vf.load_align(LONG[i * 64]), vf.load_align(source[i * 64])
+                vf.store_align(OUT[64 + i * 64], vf.add(*loads))
+
+        return fill
+
+    same, other = local("s", "float", 32768, 16384), local("s", "float", 33024, 16384)
+    assert cycles(body(same)) <= cycles(body(other)) + 1
+
+
+def test_advice_names_the_start_of_a_tensor_that_saves_cycles():
+    """60 copies, each of whose stores meets the load ten registers further on."""
+
+    def kernel(asc):
+        for _ in range(20):
+            with asc.vector_function() as vf:
+                for i in vf.loop(60):
+                    vf.store_align(OUT[i * 64], vf.mins(vf.load_align(LONG[i * 64]), 1.0))
+
+    found = [f for f in advise(record(kernel, DEVICE, 1, (), ()).program, DEVICE) if f.code == "W-BANK-3510"]
+    assert [(f.message, f.hint) for f in found] == [
+        (
+            "VectorFunction q (0xc000) waits for banks that l (0x4000) uses: 20 cycles lost over all cores",
+            "start q 256 B further, at 0xc100",
+        )
+    ]
+
+
 MANY = st.lists(
     st.tuples(st.sampled_from(["add", "muls", "exp", "sqrt"]), st.integers(0, 7), st.integers(0, 7)),
     min_size=1,
@@ -503,7 +584,7 @@ def _written(steps, ends):
 
 @settings(max_examples=60, deadline=None)
 @given(MANY, st.integers(1, 5))
-def test_banks_cost_cycles_and_never_give_any_and_ports_hold(steps, ends):
+def test_ports_hold(steps, ends):
     def kernel(asc):
         with asc.vector_function() as vf:
             _written(steps, ends)(vf)
@@ -512,7 +593,6 @@ def test_banks_cost_cycles_and_never_give_any_and_ports_hold(steps, ends):
     (template,) = program.templates
     body = template.rows[0].body
     real, ideal = time_body(body, template.tensors, DEVICE), time_body_without_banks(body, DEVICE)
-    assert ideal.cycles <= real.cycles
     assert all(a.lost == 0 for a in ideal.accesses)
     per_cycle = Counter(a.cycle for a in real.accesses)
     stores = Counter(a.cycle for a in real.accesses if body.rows[a.row].op.kind is MicroKind.STORE)
