@@ -26,6 +26,7 @@ from ascendsim.cost import vector_cost
 from ascendsim.device import Device, VectorCost
 from ascendsim.isa.instruction import Operand, Row, TensorRef
 from ascendsim.isa.lanes import lanes_of
+from ascendsim.library import is_library
 from ascendsim.program import Program, Template
 from ascendsim.terms import DATABLOCK_BYTES, Buffer, Pipe
 from ascendsim.vector_timing import BodyLoss, body_loss
@@ -162,6 +163,11 @@ def _alone(use: Use, conflict: Conflict, role: str, device: Device) -> Iterator[
         yield Loss(use, conflict, (role,), lost, busy.hit, busy.most)
 
 
+def is_inner(loss: Loss, line: str) -> bool:
+    """Whether a loss arises inside one buffer of a library call, whose layout its caller cannot change."""
+    return is_library(line) and len({loss.use.names[role] for role in loss.roles}) == 1
+
+
 # ---- what avoids it -----------------------------------------------------------------------------------------------
 
 
@@ -291,4 +297,4 @@ def _said(key: tuple[str, str], use: Use, cycles: int, device: Device) -> BankLo
         return BankLoss(*key, " and ".join(use.named(role) for role in use.sides if role != "dst"), cycles, "")
     operands = "; ".join(" and ".join(use.named(role) for role in loss.roles) for loss in losses)
     worst = max(losses, key=lambda loss: loss.cycles)
-    return BankLoss(*key, operands, cycles, remedy(worst, device))
+    return BankLoss(*key, operands, cycles, "" if is_inner(worst, key[0]) else remedy(worst, device))

@@ -60,11 +60,12 @@ LAYERS = {
             "terms",
         ),
     },
+    "library": set(),
     "banks": {"device", "isa", "terms"},
     "cost": {"banks", "device", "engine", "errors", "isa", "program", "terms", "vector_timing"},
     "vector_timing": {"banks", "device", "dtypes", "errors", "isa", "terms"},
     "analysis": {"cross", "engine", "isa", "memory", "program", "terms"},
-    "conflicts": {"banks", "cost", "device", "isa", "program", "terms", "vector_timing"},
+    "conflicts": {"banks", "cost", "device", "isa", "library", "program", "terms", "vector_timing"},
     "checks": {
         *(
             "analysis",
@@ -81,7 +82,7 @@ LAYERS = {
             "layout",
             "looker",
         ),
-        *("memory", "program", "terms"),
+        *("library", "memory", "program", "terms"),
     },
     "fidelity": {
         *("cost", "device", "dtypes", "engine", "errors", "fidelity", "isa", "machine", "memory", "op_host"),

@@ -13,9 +13,10 @@ from ascendsim.cost import template_schedule
 from ascendsim.device import load_device
 from ascendsim.dtypes import FLOAT
 from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams
-from ascendsim.machine import schedule
+from ascendsim.machine import run, schedule
 from ascendsim.memory import LocalTensor
 from ascendsim.record import record
+from ascendsim.report import MOST_BANK_LOSSES, bank_cells, markdown
 from ascendsim.terms import Pipe, TPosition
 
 DEVICE = load_device("Ascend910B1")
@@ -186,3 +187,57 @@ def test_busy_cycles_of_a_run_contain_what_is_lost():
     slow, fast = (schedule(recorded(adding(*at)), DEVICE) for at in ((0, 0x4000, 0x10000), (0, 0x4100, 0x10000)))
     busy = [int(t.totals.busy_cycles[:, Pipe.V].sum()) for t in (slow, fast)]
     assert busy[0] - busy[1] == bank_losses(recorded(adding(0, 0x4000, 0x10000)), DEVICE)[0].cycles
+
+
+# ---- in the report ---------------------------------------------------------------------------------------------------
+
+
+def test_the_report_of_a_run_names_line_operands_cycles_and_the_move():
+    """vector_add loads two queues that start alike: 8 calls of 64 repeats on 8 cores meet in every group."""
+    result = run("vector_add")
+    line = (
+        "| vector_add.py:21 | Add | 512 | src0 0x0 (in_x) and src1 0x2000 (in_y) | start src1 (in_y) 256 B further, at "
+        "0x2100, by a TBuf of 256 B in front of it |"
+    )
+    lines = markdown(result).splitlines()
+    at = lines.index("## UB bank conflicts (all cores)")
+    assert lines[at + 2 : at + 5] == [
+        "| line | instruction | cycles lost | operands that meet | what avoids it |",
+        "|---|---|---|---|---|",
+        line,
+    ]
+
+
+def test_what_a_library_call_loses_is_shown_without_a_move():
+    """Rows spread inside the temp of SoftmaxGrad: its caller can move the temp, but nothing in it."""
+    spread, *_ = bank_cells(run("softmaxgrad_minilm_attention"))
+    assert spread[:2] == ("softmax_grad_rows.py:96", "Copy")
+    assert spread[-1] == ""
+
+
+def test_a_run_without_conflicts_has_no_table():
+    result = run("matmul_512x512x512_half")
+    assert bank_cells(result) == []
+    assert "UB bank conflicts" not in markdown(result)
+
+
+class Losing:
+    """Stands in for a result with many lines."""
+
+    bank_losses = bank_losses(
+        recorded(
+            lambda asc: [
+                f(local(0x20000, "z"), local(0, "x"), local(0x4000, "y"), 64, 20 + n)
+                for n, f in enumerate((asc.add, asc.sub, asc.mul, asc.max, asc.min, asc.div, asc.add_relu))
+            ]
+        ),
+        DEVICE,
+    )
+
+
+def test_only_the_worst_lines_are_shown():
+    losing = Losing()
+    losing.bank_losses = losing.bank_losses * 2
+    cells = bank_cells(losing)
+    assert len(cells) == MOST_BANK_LOSSES + 1
+    assert cells[-1] == ("4 more", "", str(sum(b.cycles for b in losing.bank_losses[10:])), "", "")

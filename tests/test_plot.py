@@ -299,7 +299,7 @@ def test_timeline_names_run_lanes_and_steps(double):
     for fact in (
         double.name,
         "Ascend910B1",
-        "makespan 14,577 cycles = 7.879 µs",
+        "makespan 14,670 cycles = 7.930 µs",
         "bottleneck MTE2",
         "cores 0 and 47 of 48",
     ):
@@ -799,7 +799,7 @@ def test_the_strip_marks_where_rows_are(long, long_windows):
 def test_windows_of_a_short_run_are_all_that_is_drawn(short_windows, timeline_of):
     words = timeline_of("short_windows").words()
     assert "core 0, window 1: cycles 5,000 to 6,000" in words
-    assert "core 0, window 3: cycles 14,000 to 14,577" in words
+    assert "core 0, window 3: cycles 14,000 to 14,670" in words
     assert "rows kept" not in words
     assert "36,720 rows" in next(w for w in words if "makespan" in w)
 

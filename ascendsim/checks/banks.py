@@ -12,12 +12,13 @@ from functools import partial
 import numpy as np
 
 from ascendsim.banks import banks_of, read_write_cycles, shared_repeats
-from ascendsim.checks.sums import Notes, Words, holds_on, is_library, place_of
+from ascendsim.checks.sums import Notes, Words, holds_on, place_of
 from ascendsim.conflicts import (
     Conflict,
     Loss,
     Use,
     function_losses,
+    is_inner,
     losses_of,
     move_blocks,
     moved_role,
@@ -26,6 +27,7 @@ from ascendsim.conflicts import (
 )
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule
+from ascendsim.library import is_library
 from ascendsim.program import Program, Template
 from ascendsim.terms import DATABLOCK_BYTES
 
@@ -88,11 +90,12 @@ def bank_advice(program: Program, device: Device) -> Iterator[Finding]:
     calls = np.bincount(program.calls["template"], minlength=len(program.templates)).tolist()
     for template, times in zip(program.templates, calls, strict=True):
         for use in uses_of(template, times, device):
-            where, inside = place_of(program, use.row), is_library(program.lines[use.row.line])
+            where, line = place_of(program, use.row), program.lines[use.row.line]
             for loss in losses_of(use, device):
-                _note(loss, where, inside, device, notes)
+                if not is_inner(loss, line):
+                    _note(loss, where, device, notes)
             if holds_on(ALL_3510, device):
-                _note_three(use, where, inside, device, notes)
+                _note_three(use, where, is_library(line), device, notes)
         _note_functions(program, template, times, device, notes)
     least = LEAST_CYCLES * program.core_count
     notes.places = {key: noted for key, noted in notes.places.items() if noted.sums.get("cycles", least) >= least}
@@ -118,13 +121,12 @@ _RULES = {
 }
 
 
-def _note(loss: Loss, where: str, inside: bool, device: Device, notes: Notes) -> None:
+def _note(loss: Loss, where: str, device: Device, notes: Notes) -> None:
     rule, use = _RULES[loss.conflict], loss.use
-    names = tuple([use.names[role] for role in loss.roles])
-    if not holds_on(rule, device) or (inside and len(set(names)) == 1):
+    if not holds_on(rule, device):
         return
     words = partial(_WORDS[loss.conflict], loss, device)
-    pair = names if loss.conflict is Conflict.READS else ()
+    pair = tuple([use.names[role] for role in loss.roles]) if loss.conflict is Conflict.READS else ()
     notes.add(
         rule, where, ", ".join(loss.roles), use.calls, words, pair,
         hit=loss.hit, repeats=use.repeats, cycles=loss.cycles,

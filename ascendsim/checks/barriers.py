@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ascendsim.checks.sites import is_of_sync_all
-from ascendsim.checks.sums import Notes, Words, holds_on, is_library, place_of
+from ascendsim.checks.sums import Notes, Words, holds_on, place_of
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa.instruction import TABLE, Row
+from ascendsim.library import is_library
 from ascendsim.program import Program, Template
 from ascendsim.terms import Buffer, Pipe
 

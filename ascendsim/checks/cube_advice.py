@@ -5,10 +5,11 @@ from functools import partial
 
 import numpy as np
 
-from ascendsim.checks.sums import Notes, Words, is_library, place_of
+from ascendsim.checks.sums import Notes, Words, place_of
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa.mmad import fractals
 from ascendsim.layout import c0_elements
+from ascendsim.library import is_library
 from ascendsim.program import Program
 from ascendsim.terms import CUBE_SIDE
 

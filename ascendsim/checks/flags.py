@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from ascendsim.checks.accesses import Act
 from ascendsim.checks.order import Flag, Held, Pending, Site, State
 from ascendsim.checks.sites import Hazard, Sites, sync_name
-from ascendsim.checks.sums import is_library
 from ascendsim.errors import Rule
+from ascendsim.library import is_library
 from ascendsim.program import Program
 from ascendsim.terms import HardEvent, Pipe
 

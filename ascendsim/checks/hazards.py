@@ -18,11 +18,11 @@ from ascendsim.checks.flags import Flags
 from ascendsim.checks.gm import GmAccesses, GmPair, GmPairs, kinds, places_on_core
 from ascendsim.checks.order import Clash, Order, Outcome, Site
 from ascendsim.checks.sites import Found, Hazard, Sites
-from ascendsim.checks.sums import is_library
 from ascendsim.device import Device
 from ascendsim.errors import Rule, Severity
 from ascendsim.isa.fixpipe import HAZARD_FIX
 from ascendsim.isa.instruction import Row
+from ascendsim.library import is_library
 from ascendsim.terms import CUBE_SIDE, CoreKind, HardEvent, Pipe, ceil_div
 
 Ints = NDArray[Any]

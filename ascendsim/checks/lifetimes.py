@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendsim.checks.accesses import Accesses, Act, Step
-from ascendsim.checks.sums import is_library
 from ascendsim.context import OF_UNWRITTEN, DryMachine
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa.mmad import MMAD_INIT
+from ascendsim.library import is_library
 from ascendsim.memory import Bytes
 from ascendsim.program import Program
 from ascendsim.terms import Buffer, Pipe, TPosition

@@ -9,12 +9,13 @@ from itertools import pairwise
 import numpy as np
 
 from ascendsim.banks import address_of
-from ascendsim.checks.sums import Notes, Words, holds_on, is_library, place_of
+from ascendsim.checks.sums import Notes, Words, holds_on, place_of
 from ascendsim.cost import vector_cost
 from ascendsim.device import Device, VectorCost
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa.instruction import Row, TensorRef
 from ascendsim.isa.lanes import active_lanes, ends_partial, lanes_of, repeats_of
+from ascendsim.library import is_library
 from ascendsim.program import Program, Template
 from ascendsim.terms import DATABLOCK_BYTES, MAX_REPEAT_TIMES, MaskMode, Pipe, ReduceOrder
 

@@ -10,13 +10,13 @@ from ascendsim.checks.accesses import FAR, Accesses
 from ascendsim.checks.hazards import check_hazards
 from ascendsim.checks.lifetimes import check_lifetimes, sequences_of
 from ascendsim.checks.sites import names_line
-from ascendsim.checks.sums import is_library
 from ascendsim.checks.unit_flag import check_unit_flags
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule, Severity
 from ascendsim.isa.instruction import Row
 from ascendsim.isa.move import burst_geometry
 from ascendsim.isa.rules import API_PRODUCT, OOB_MASKED, RESERVED_UB
+from ascendsim.library import is_library
 from ascendsim.memory import FRAMEWORK_TMP, RESERVED_TMP, GlobalTensor
 from ascendsim.program import Program, Template
 from ascendsim.terms import Buffer, TPosition

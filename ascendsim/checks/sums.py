@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from pathlib import Path
 
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule, Severity
 from ascendsim.isa.instruction import Row
+from ascendsim.library import is_library
 from ascendsim.program import Program
 
 
@@ -79,12 +78,6 @@ def place_of(program: Program, row: Row) -> str:
     return f"{row.op.api} ({program.lines[row.line]})"
 
 
-@lru_cache(maxsize=4096)
-def is_library(line: str) -> bool:
-    """Whether a kernel line lies inside a library call, which its caller cannot rewrite: by the file's name."""
-    return line.rpartition(":")[0] in _library_files()
-
-
 def without_consequences(recorded: Iterable[Finding], found: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return what was found, less the inside of library calls if one was called wrongly, which was found recording it.
 
@@ -92,10 +85,3 @@ def without_consequences(recorded: Iterable[Finding], found: Iterable[Finding]) 
     """
     is_wrong = any(f.severity is Severity.ERROR and is_library(f.where.rpartition(", in ")[2]) for f in recorded)
     return tuple(f for f in found if not (is_wrong and is_library(f.where.partition("(")[2].partition(")")[0])))
-
-
-@lru_cache(maxsize=1)
-def _library_files() -> frozenset[str]:
-    """Files of the high-level APIs. The operator's own kernel is a kernel like a user's."""
-    folder = Path(__file__).parent.parent / "op_kernel"
-    return frozenset(p.name for p in folder.glob("*.py") if not p.name.endswith("_operator.py"))

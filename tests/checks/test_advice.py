@@ -7,12 +7,12 @@ import pytest
 from ascendsim import tile
 from ascendsim.checks import advise, advise_timeline, idle_cores
 from ascendsim.checks.advice import RULES
-from ascendsim.checks.sums import is_library
 from ascendsim.device import load_device
 from ascendsim.dtypes import dtype
 from ascendsim.isa.extreme import ReduceOrder
 from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams
 from ascendsim.isa.move import DataCopyParams
+from ascendsim.library import is_library
 from ascendsim.machine import schedule
 from ascendsim.memory import LocalTensor, place_in_gm
 from ascendsim.record import record

@@ -32,9 +32,9 @@ CASES = {
     "RepeatReduceSum as WholeReduceSum": (lambda a: a.repeat_reduce_sum(D, F, 4, 64, 1, 1, 1, 8), 1, 13 + 28 + 21),
     "Compare of 16 repeats": (lambda a: a.compare(U, F, G, CmpMode.LT, 1024), 0, 13 + 16 + 10),
     "Compares of 16 repeats": (lambda a: a.compares(U, F, 1, CmpMode.LT, 1024), 0, 13 + 16 + 11),
-    "Gather of float, 2 repeats": (lambda a: a.gather(D, F, OFFSETS, 0, 64, 2, 8), 1, 13 + 25 + 5),
-    "Gather of half, 2 repeats": (lambda a: a.gather(E, H, OFFSETS, 0, 128, 2, 8), 1, 13 + 48 + 5),
-    "Gatherb, 5 repeats": (lambda a: a.gatherb(X, V, OFFSETS, 5, GatherRepeatParams()), 1, 13 + 15 + 7),
+    "Gather of float, 2 repeats": (lambda a: a.gather(D, F, OFFSETS, 0, 64, 2, 8), 1, 13 + 2 * (8 + 4) + 3 + 2),
+    "Gather of half, 2 repeats": (lambda a: a.gather(E, H, OFFSETS, 0, 128, 2, 8), 1, 13 + 2 * (16 + 8) + 3 + 2),
+    "Gatherb, 5 repeats": (lambda a: a.gatherb(X, V, OFFSETS, 5, GatherRepeatParams()), 1, 13 + 8 + 5 + 2 + 5),
     "GatherMask, fixed": (lambda a: a.gather_mask(D, F, 1, False, 0, GatherMaskParams(1, 5, 8, 0)), 2, 13 + 10 + 3),
     "GatherMask, bits, 2 repeats of 70": (
         lambda a: a.gather_mask(D, F, OFFSETS, True, 70, GatherMaskParams(1, 2, 9, 0)), 2, 13 + 2 * 2 * 14 + 3

@@ -33,7 +33,7 @@ def test_every_step_of_64x128(small):
     assert (small.steps, small.last_bytes, small.note) == (11, 53248, "up to the maximum, 53248 B")
     assert not any(p.remark for p in small.points)
     assert all(a.choice.cycles > b.choice.cycles for a, b in pairwise(small.points))
-    assert (small.points[0].choice.cycles, small.best.choice.cycles) == (26780, 2180)
+    assert (small.points[0].choice.cycles, small.best.choice.cycles) == (27228, 2180)
 
 
 def test_more_temp_can_shrink_the_tile(wide):
@@ -159,7 +159,10 @@ def test_a_continued_call_equals_the_whole_one(soc, shape, rows, monkeypatch):
         monkeypatch.setattr(cycles, name, 100_000)
     form = cycles.Form(answer.call.element)
     whole = cycles.Predictor(device, form).cycles(answer.choices["given"].tiling, answer.choices["given"].tmp_bytes)
-    assert answer.choices["given"].cycles == whole
+    if device.ub.read_write_cycles is None:
+        assert answer.choices["given"].cycles == whole
+    else:  # which of a group's banks a tile is in changes every 64 KiB, and is not continued
+        assert answer.choices["given"].cycles == pytest.approx(whole, rel=0.003)
 
 
 @pytest.mark.parametrize(
