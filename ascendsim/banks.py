@@ -88,6 +88,11 @@ class Banks:
     step_bytes: int
     per_group: int
 
+    @property
+    def period_blocks(self) -> int:
+        """Datablocks after which the banks repeat."""
+        return self.step_bytes * self.per_group // DATABLOCK_BYTES
+
     def of(self, blocks: Blocks) -> Blocks:
         """Bank numbers of datablocks."""
         return blocks % self.groups + self.groups * (blocks * DATABLOCK_BYTES // self.step_bytes % self.per_group)

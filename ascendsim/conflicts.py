@@ -5,7 +5,7 @@ Functions of a program and a device; the cycles are those that `cost` charges.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import combinations
 
@@ -29,6 +29,7 @@ from ascendsim.isa.lanes import lanes_of
 from ascendsim.library import is_library
 from ascendsim.program import Program, Template
 from ascendsim.terms import DATABLOCK_BYTES, Buffer, Pipe
+from ascendsim.vector_timing import BodyLoss, body_loss
 
 
 class Conflict(Enum):
@@ -97,7 +98,11 @@ class Loss:
 
 def name_of(operand: Operand, tensors: tuple[TensorRef, ...]) -> str:
     """Name of an operand's tensor, without the number of a queue's buffer."""
-    return tensors[operand.tensor].name.partition("[")[0]
+    return _plain(tensors[operand.tensor])
+
+
+def _plain(ref: TensorRef) -> str:
+    return ref.name.partition("[")[0]
 
 
 def uses_of(template: Template, calls: int, device: Device) -> Iterator[Use]:
@@ -242,6 +247,7 @@ def bank_losses(program: Program, device: Device) -> tuple[BankLoss, ...]:
     """Return what each kernel line loses to bank conflicts, most cycles first."""
     sums: dict[tuple[str, str], float] = {}
     first: dict[tuple[str, str], Use] = {}
+    functions: dict[tuple[str, str], BankLoss] = {}
     calls = np.bincount(program.calls["template"], minlength=len(program.templates)).tolist()
     for template, times in zip(program.templates, calls, strict=True):
         for use in uses_of(template, times, device):
@@ -250,8 +256,39 @@ def bank_losses(program: Program, device: Device) -> tuple[BankLoss, ...]:
                 key = program.lines[use.row.line], use.row.op.api
                 first.setdefault(key, use)
                 sums[key] = sums.get(key, 0.0) + lost
-    ordered = sorted(sums, key=lambda key: -sums[key])
-    return tuple(_said(key, first[key], round(sums[key]), device) for key in ordered)
+        for of in function_losses(template, device) if times else ():
+            line, operands = program.lines[of.row.line], " and ".join(dict.fromkeys(of.operands))
+            before = functions.get((line, operands), BankLoss(line, of.row.op.api, operands, 0, of.remedy))
+            functions[line, operands] = replace(before, cycles=before.cycles + of.cycles * times)
+    said = [_said(key, use, round(sums[key]), device) for key, use in first.items()]
+    return tuple(sorted([*said, *functions.values()], key=lambda loss: -loss.cycles))
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionLoss:
+    """Cycles that one run of a vector function loses to banks, the two tensors that meet most, and what avoids it."""
+
+    row: Row
+    cycles: int
+    operands: tuple[str, str]
+    remedy: str
+
+
+def function_losses(template: Template, device: Device) -> Iterator[FunctionLoss]:
+    """Return what each vector function of a template loses to bank conflicts."""
+    for row in template.rows:
+        loss = None if row.body is None else body_loss(row.body, template.tensors, device)
+        if loss is not None:
+            a, b = (f"{_plain(template.tensors[t])} (0x{template.tensors[t].address_bytes:x})" for t in loss.pair)
+            yield FunctionLoss(row, loss.cycles, (a, b), _function_remedy(loss, template.tensors, device))
+
+
+def _function_remedy(loss: BodyLoss, tensors: tuple[TensorRef, ...], device: Device) -> str:
+    if loss.moved is None or device.ub.bank_step_bytes is None:
+        return ""
+    ref, step = tensors[loss.moved], device.ub.bank_step_bytes.value
+    text = f"start {_plain(ref)} {step} B further, at 0x{ref.address_bytes + step:x}"
+    return f"{text}; {loss.left} cycles of a call are still lost" if loss.left else text
 
 
 def _said(key: tuple[str, str], use: Use, cycles: int, device: Device) -> BankLoss:

@@ -6,7 +6,6 @@ The coefficients live in the device file; none are here.
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 
@@ -20,17 +19,18 @@ from ascendsim.banks import (
     sides_of,
     written_while_read,
 )
-from ascendsim.device import Device, Line, TransferCost, VectorCost, VectorFunctionCost
+from ascendsim.device import Device, Line, TransferCost, VectorCost
 from ascendsim.dtypes import DType
 from ascendsim.engine.base import SCHEDULE_COLUMNS, UNITS_PER_BYTE, Kind, LinkInfo, TemplateSchedule, UnitFlag
 from ascendsim.errors import DeviceError
-from ascendsim.isa.instruction import Body, MicroKind, Operand, Reason, Row, TensorRef
+from ascendsim.isa.instruction import Operand, Reason, Row, TensorRef
 from ascendsim.isa.lanes import ends_partial, lanes_of, repeats_of
 from ascendsim.isa.move import burst_geometry
 from ascendsim.isa.unit_flag import HAND_OVER, KEEP, UNIT_BYTES, is_mmad, unit_flag_of, units_of
 from ascendsim.memory import GM_ALIGN_BYTES
 from ascendsim.program import Program, Template
 from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, DATABLOCKS_PER_REPEAT, REPEAT_BYTES, Buffer, MaskMode, ceil_div
+from ascendsim.vector_timing import time_body
 
 Fields = dict[str, int]
 Box = tuple[int, int, int, int]
@@ -210,46 +210,13 @@ def _once(row: Row, cost: VectorCost) -> int:
 
 
 def _vector_function(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:
-    """A start-up, the longest chain of one micro-operation waiting for another, and the throughput of the rest.
-
-    With n stores the body is taken as n equal pieces, of which the first is in the chain: (n - 1) / n of the cycles
-    that the ports need come on top. Errs low where pieces are unequal, and by about 3 cycles for each outer row of a
-    two-level loop (docs/limits.md).
-    """
-    del tensors, order
-    cost = device.vector_function
+    """A start-up, the body, and a drain: see vector_timing.py."""
+    del order
     assert row.body is not None
-    if cost is None:
-        raise DeviceError(f"device {device.name} has no vector functions (table vector_function)")
-    count = Counter(micro.op.name for micro in row.body.rows)
-    kinds = Counter(micro.op.kind for micro in row.body.rows)
-    loads, stores = kinds[MicroKind.LOAD], kinds[MicroKind.STORE]
-    ports = max(
-        (loads + stores) / cost.accesses_per_cycle,
-        stores / cost.stores_per_cycle,
-        kinds[MicroKind.COMPUTE] / cost.computes_per_cycle,
-        sum(count[name] for name in cost.one_per_cycle),
-    )
-    pieces = max(1, stores)
-    occupancy = _longest_chain(row.body, cost) + math.ceil(ports * (pieces - 1) / pieces)
-    return {"kind": Kind.EXEC, "startup": cost.startup, "occupancy": max(1, occupancy), "drain": cost.drain}
-
-
-def _longest_chain(body: Body, cost: VectorFunctionCost) -> int:
-    """Cycles of the longest chain through registers, and through memory where a LocalMemBar orders it."""
-    ready: list[int] = []
-    memory = bar = longest = 0
-    for micro in body.rows:
-        start = max([bar if micro.memory is not None else 0, *(ready[s] for s in micro.sources)])
-        end = start + cost.latency[micro.op.name]
-        if micro.op.kind is MicroKind.BARRIER:
-            bar = max(bar, memory)
-            continue
-        if micro.memory is not None:
-            memory = max(memory, end)
-        ready += [end] * micro.op.results
-        longest = max(longest, end)
-    return longest
+    cycles = time_body(row.body, tensors, device).cycles
+    cost = device.vector_function
+    assert cost is not None
+    return {"kind": Kind.EXEC, "startup": cost.startup, "occupancy": max(1, cycles), "drain": cost.drain}
 
 
 def _rounds(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dict[str, int]) -> Fields:

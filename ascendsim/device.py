@@ -250,26 +250,51 @@ class VectorCost(_Model):
     status: Status
 
 
+class MicroCost(_Model):
+    """Cycles of one register micro-operation and element type.
+
+    Attributes:
+        latency: until a computation may use the result; of a store, until it is done.
+        to_store: until a store may use the result, where that differs.
+        interval: how long it keeps its unit; more than 1 on the slow part of a unit, which works beside the fast one.
+        alone: no other load, or no other computation, starts in the same cycle.
+    """
+
+    latency: int = Field(ge=0)
+    to_store: int | None = Field(default=None, ge=0)
+    interval: int = Field(default=1, ge=1)
+    alone: bool = False
+    source: str = Field(min_length=1)
+    status: Status
+
+    @property
+    def store_latency(self) -> int:
+        """Cycles until a store may use the result."""
+        return self.latency if self.to_store is None else self.to_store
+
+
 class VectorFunctionCost(_Model):
-    """Cycles of a vector function; see devices/arch3510.toml for the formula.
+    """Cycles of a vector function; see vector_timing.py for what is done with them.
 
     Attributes:
         startup: before the first micro-operation.
         drain: after the last, seen by whoever waits for the result.
-        accesses_per_cycle: loads and stores together.
-        stores_per_cycle: stores.
-        computes_per_cycle: register computations.
-        latency: cycles from a micro-operation to one that needs its result.
-        one_per_cycle: micro-operations of which only one is issued in a cycle.
+        dispatch_per_cycle: micro-operations of one loop iteration that are dispatched in a cycle.
+        loop_start: from what is before the first loop to its first iteration.
+        loop_restart: from the last iteration of any loop to the first one of the next.
+        accesses_per_cycle: loads and stores together; of stores it is one.
+        units: units for computations, each starting one in a cycle.
+        op: cost of a micro-operation by name, then by element type or width ("float", "b16").
     """
 
     startup: int = Field(ge=0)
     drain: int = Field(ge=0)
+    dispatch_per_cycle: int = Field(ge=1)
+    loop_start: int = Field(ge=1)
+    loop_restart: int = Field(ge=1)
     accesses_per_cycle: int = Field(ge=1)
-    stores_per_cycle: int = Field(ge=1)
-    computes_per_cycle: int = Field(ge=1)
-    latency: dict[str, int]
-    one_per_cycle: tuple[str, ...]
+    units: int = Field(ge=1)
+    op: dict[str, dict[str, MicroCost]]
     source: str = Field(min_length=1)
     status: Status
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ascendsim.dtypes import DTYPES, dtype
 from ascendsim.errors import InputError
 from ascendsim.isa.declared import without_arithmetic
-from ascendsim.isa.instruction import Body, Declaration, MicroRow, Operand, Reason, Row, TensorRef
+from ascendsim.isa.instruction import Body, Declaration, Issue, MicroRow, Operand, Reason, Row, TensorRef
 from ascendsim.isa.log import is_numbered, log_row, micro_log_row
 from ascendsim.isa.micro_table import MICRO
 from ascendsim.isa.micro_walk import uses_of
@@ -37,7 +37,7 @@ CROSS = ("cross_core_set_flag", "cross_core_wait_flag")
 """Instructions by which cores wait for each other."""
 _NONE = -1
 _MICRO_FIELDS = ("op", "register", "source0", "source1", "dtype", "src_dtype", "mask_hi", "mask_lo", "tensor", "offset",
-                 "scalar_bits", "line", "step")  # fmt: skip
+                 "scalar_bits", "line", "step", "issue")  # fmt: skip
 
 Columns = dict[str, NDArray[Any]]
 
@@ -180,6 +180,7 @@ def encode_bodies(rows: list[Row]) -> Columns:
         "scalar_bits": np.array([m.scalar_bits for _, m in micro], np.uint64),
         "line": np.array([m.line for _, m in micro], np.int32),
         "step": np.array([m.step for _, m in micro], np.int32),
+        "issue": np.array([m.issue for _, m in micro], np.int8),
     }
 
 
@@ -192,7 +193,7 @@ def bodies_of(c: Columns) -> dict[int, Body]:
     for at, values in zip(
         c["row"].tolist(), zip(*(c[name].tolist() for name in _MICRO_FIELDS), strict=True), strict=True
     ):
-        op, register, source0, source1, kind, src_kind, hi, lo, tensor, offset, scalar, line, step = values
+        op, register, source0, source1, kind, src_kind, hi, lo, tensor, offset, scalar, line, step, issue = values
         element = DTYPES[kind]
         found.setdefault(at, []).append(
             MicroRow(
@@ -206,6 +207,7 @@ def bodies_of(c: Columns) -> dict[int, Body]:
                 scalar,
                 line,
                 step,
+                Issue(issue),
             )
         )
     return {at: Body(tuple(rows), uses_of(rows)) for at, rows in found.items()}

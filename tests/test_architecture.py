@@ -62,9 +62,10 @@ LAYERS = {
     },
     "library": set(),
     "banks": {"device", "isa", "terms"},
-    "cost": {"banks", "device", "dtypes", "engine", "errors", "isa", "memory", "program", "terms"},
+    "cost": {"banks", "device", "dtypes", "engine", "errors", "isa", "memory", "program", "terms", "vector_timing"},
+    "vector_timing": {"banks", "device", "dtypes", "errors", "isa", "terms"},
     "analysis": {"cross", "engine", "isa", "memory", "program", "terms"},
-    "conflicts": {"banks", "cost", "device", "isa", "library", "program", "terms"},
+    "conflicts": {"banks", "cost", "device", "isa", "library", "program", "terms", "vector_timing"},
     "checks": {
         *(
             "analysis",

@@ -13,11 +13,22 @@ import numpy as np
 
 from ascendsim.banks import banks_of, read_write_cycles, shared_repeats
 from ascendsim.checks.sums import Notes, Words, holds_on, place_of
-from ascendsim.conflicts import Conflict, Loss, Use, is_inner, losses_of, move_blocks, moved_role, remedy, uses_of
+from ascendsim.conflicts import (
+    Conflict,
+    Loss,
+    Use,
+    function_losses,
+    is_inner,
+    losses_of,
+    move_blocks,
+    moved_role,
+    remedy,
+    uses_of,
+)
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule
 from ascendsim.library import is_library
-from ascendsim.program import Program
+from ascendsim.program import Program, Template
 from ascendsim.terms import DATABLOCK_BYTES
 
 RR = Rule(
@@ -61,6 +72,10 @@ ALL_3510 = Rule(
     condition="The dst of an instruction with two sources hits a bank that one of them reads in the same repeat.",
     archs=(3510,),
 )
+FUNCTION = ALL_3510.saying(
+    "{api} {a} waits for banks that {b} uses: {cycles} cycles lost over all cores",
+    "start one of them 256 B further, modulo 512 B",
+)
 RULES = (RR, RW, WW, ALL_3510)
 
 LEAST_CYCLES = 16
@@ -81,10 +96,21 @@ def bank_advice(program: Program, device: Device) -> Iterator[Finding]:
                     _note(loss, where, device, notes)
             if holds_on(ALL_3510, device):
                 _note_three(use, where, is_library(line), device, notes)
+        _note_functions(program, template, times, device, notes)
     least = LEAST_CYCLES * program.core_count
     notes.places = {key: noted for key, noted in notes.places.items() if noted.sums.get("cycles", least) >= least}
     _say_triangles(notes)
     yield from notes.findings()
+
+
+def _note_functions(program: Program, template: Template, calls: int, device: Device, notes: Notes) -> None:
+    """Vector functions whose loads and stores wait for banks, where a start of a tensor helps."""
+    for loss in function_losses(template, device):
+        if not loss.remedy:
+            continue
+        a, b = loss.operands
+        words = partial(Words, a, "another start", loss.remedy, {"api": loss.row.op.api, "a": a, "b": b})
+        notes.add(FUNCTION, place_of(program, loss.row), f"{a}, {b}", calls, words, cycles=loss.cycles)
 
 
 _RULES = {

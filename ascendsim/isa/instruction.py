@@ -87,6 +87,17 @@ class Register:
     __neg__ = __pos__ = __abs__ = __invert__ = __round__ = __trunc__ = __floor__ = __ceil__ = _refuse
 
 
+class Issue(IntEnum):
+    """How a micro-operation of a vector function comes to be dispatched."""
+
+    NEXT = 0
+    """Behind the one before, in the same cycle if there is room."""
+    ITERATION = 1
+    """First of a further iteration of a loop."""
+    LOOP = 2
+    """First of a loop's first iteration."""
+
+
 class MicroKind(Enum):
     """What a register micro-operation does, as far as memory and ports are concerned."""
 
@@ -125,6 +136,7 @@ class MicroRow:
         mask: bit i is lane i; lanes outside become 0 in a result and stay as they are in memory.
         memory: where it loads from or stores to.
         scalar_bits: its immediate.
+        issue: where it stands in a loop.
     """
 
     op: MicroInstruction
@@ -137,6 +149,7 @@ class MicroRow:
     scalar_bits: int
     line: int
     step: int
+    issue: Issue = Issue.NEXT
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ stores. `asc.vector_function()` opens one; what is called on it becomes the body
         vf.store_align(dst, vf.mul(vf.load_align(a), vf.load_align(b), mask), mask)
 
 A register is virtual and defined once; how many are alive at a time is not checked. Lanes outside the mask of a
-computation become 0 (zeroing mode); lanes outside the mask of a store stay as they are in memory. Halves lie either
-densely, 128 in a register, or one in each word; which of the two is known, and mixing them is refused.
+computation become 0 (zeroing mode); lanes outside the mask of a store stay as they are in memory. 16-bit elements lie
+either densely, 128 in a register, or one in each word; which of the two is known, and mixing them is refused.
+Repetition is a loop of the hardware where the kernel says `for i in vf.loop(count)`, else straight code.
 Sources: asc-devkit docs, Reg vector pages and architecture page 3510; instruction names and the order of a body's
 operations as observed from the real SoftmaxGrad (docs/provenance.md).
 """
@@ -22,12 +23,13 @@ from enum import Enum
 import numpy as np
 
 from ascendsim.device import Device
-from ascendsim.dtypes import FLOAT, HALF, DType, dtype, pack
+from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, DType, dtype, pack
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa import rules
 from ascendsim.isa.forms import Call, Form, declare
 from ascendsim.isa.instruction import (
     Body,
+    Issue,
     MicroInstruction,
     MicroKind,
     MicroRow,
@@ -98,6 +100,9 @@ class Layout(Enum):
     """A scalar, which is both."""
 
 
+_TYPES = (HALF, BFLOAT16, FLOAT)
+_NAMES = "half, bfloat16_t and float"
+
 _WIDTH: dict[LoadDist | StoreDist, int] = {
     LoadDist.UNPACK_B16: 2,
     LoadDist.DINTLV_B32: 4,
@@ -136,7 +141,21 @@ class VectorFunction:
         self._asc = asc
         self._rows: list[MicroRow] = []
         self._registers = 0
+        self._issue = Issue.NEXT
         self._is_closed = False
+
+    # ---- loops --------------------------------------------------------------------------------------------------
+
+    def loop(self, count: int) -> Iterator[int]:
+        """Yield 0 to `count` - 1: what is called meanwhile is the body of a loop of the hardware; loops may be nested.
+
+        Values do not differ from those of straight code, cycles do: a loop starts an iteration in a cycle and takes
+        some to start itself. One of a single iteration is straight code, as compilers make it.
+        """
+        for i in range(count):
+            if count > 1:
+                self._issue = max(self._issue, Issue.LOOP if i == 0 else Issue.ITERATION)
+            yield i
 
     # ---- masks --------------------------------------------------------------------------------------------------
 
@@ -182,11 +201,13 @@ class VectorFunction:
 
     # ---- registers ----------------------------------------------------------------------------------------------
 
-    def duplicate(self, value: float, element: DType = FLOAT) -> RegTensor:
-        """Return a register with `value` in every lane."""
+    def duplicate(self, value: float, element: DType = FLOAT, mask: MaskReg | None = None) -> RegTensor:
+        """Return a register with `value` in every lane, or with a mask in its lanes: another, slower instruction."""
         self._need_type("Duplicate", element, LoadDist.NORM)
-        bits = pack(value, element)
-        return self._emit(MICRO["reg_dup_scalar"], element, scalar_bits=bits, layout=Layout.ALL)[0]
+        self._need_arithmetic("Duplicate", element)
+        name, lanes = ("reg_dup_scalar", ALL_LANES) if mask is None else ("reg_dup_masked", mask)
+        layout = Layout.ALL if mask is None else Layout.DENSE
+        return self._emit(MICRO[name], element, (), lanes, scalar_bits=pack(value, element), layout=layout)[0]
 
     def duplicate_lane0(self, src: RegTensor, mask: MaskReg = ALL_LANES) -> RegTensor:
         """Return a register with lane 0 of `src` in every active lane (Duplicate from a register)."""
@@ -204,6 +225,34 @@ class VectorFunction:
         """Return src0 * src1."""
         return self._compute("reg_mul", (src0, src1), mask)
 
+    def div(self, src0: RegTensor, src1: RegTensor, mask: MaskReg = ALL_LANES) -> RegTensor:
+        """Return src0 / src1."""
+        return self._compute("reg_div", (src0, src1), mask)
+
+    def exp(self, src: RegTensor, mask: MaskReg = ALL_LANES) -> RegTensor:
+        """Return e to the power of src."""
+        return self._compute("reg_exp", (src,), mask)
+
+    def sqrt(self, src: RegTensor, mask: MaskReg = ALL_LANES) -> RegTensor:
+        """Return the square root of src."""
+        return self._compute("reg_sqrt", (src,), mask)
+
+    def adds(self, src: RegTensor, scalar: float, mask: MaskReg = ALL_LANES) -> RegTensor:
+        """Return src + scalar, the scalar in src's type."""
+        return self._compute("reg_adds", (src,), mask, scalar)
+
+    def muls(self, src: RegTensor, scalar: float, mask: MaskReg = ALL_LANES) -> RegTensor:
+        """Return src * scalar, the scalar in src's type."""
+        return self._compute("reg_muls", (src,), mask, scalar)
+
+    def maxs(self, src: RegTensor, scalar: float, mask: MaskReg = ALL_LANES) -> RegTensor:
+        """Return the larger of src and scalar, the scalar in src's type. NaN wins; +0 is larger than -0."""
+        return self._compute("reg_maxs", (src,), mask, scalar)
+
+    def mins(self, src: RegTensor, scalar: float, mask: MaskReg = ALL_LANES) -> RegTensor:
+        """Return the smaller of src and scalar, the scalar in src's type. NaN wins; -0 is smaller than +0."""
+        return self._compute("reg_mins", (src,), mask, scalar)
+
     def reduce_sum(self, src: RegTensor, mask: MaskReg = ALL_LANES) -> RegTensor:
         """Return the sum of the active lanes, an adjacent-pair tree, in lane 0."""
         return self._compute("reg_reduce_sum", (src,), mask)
@@ -213,30 +262,43 @@ class VectorFunction:
         return self._compute("reg_reduce_sum_datablock", (src,), mask)
 
     def cast(self, src: RegTensor, element: DType | str, mask: MaskReg = ALL_LANES) -> RegTensor:
-        """Return `src` as another type, 32-bit lane by lane; narrowing rounds to nearest even and keeps infinities."""
+        """Return `src` as another type; narrowing rounds to nearest even and keeps infinities.
+
+        Between float and a 16-bit type, 32-bit lane by lane; between half and bfloat16_t in dense registers.
+        """
         to = dtype(element)
         self._need_registers("Cast", (src,))
-        if {to, src.dtype} != {HALF, FLOAT}:
-            raise self._asc.fail(f"Cast: {src.dtype} to {to} is not modelled in a vector function; half and float are")
+        if to is src.dtype or not {to, src.dtype} <= {*_TYPES}:
+            raise self._asc.fail(f"Cast: {src.dtype} to {to} is not modelled in a vector function; {_NAMES} are")
+        if FLOAT not in (to, src.dtype):
+            self._need_layout("Cast", src, Layout.DENSE, "load it with NORM")
+            return self._emit(MICRO["reg_cast_b16"], to, (src,), mask)[0]
         self._need_layout("Cast", src, Layout.WORDS, "load it with UNPACK_B16")
-        return self._emit(MICRO["reg_cast"], to, (src,), mask, layout=Layout.WORDS if to is HALF else Layout.DENSE)[0]
+        return self._emit(MICRO["reg_cast"], to, (src,), mask, layout=Layout.DENSE if to is FLOAT else Layout.WORDS)[0]
 
     # ---- recording ----------------------------------------------------------------------------------------------
 
-    def _compute(self, name: str, sources: tuple[RegTensor, ...], mask: MaskReg) -> RegTensor:
+    def _compute(
+        self, name: str, sources: tuple[RegTensor, ...], mask: MaskReg, scalar: float | None = None
+    ) -> RegTensor:
         self._need_registers(name, sources)
         kinds = {s.dtype for s in sources}
         if len(kinds) > 1:
             raise self._asc.fail(
                 f"{name}: registers of {' and '.join(sorted(str(k) for k in kinds))}; cast one of them"
             )
+        element = sources[0].dtype
+        self._need_arithmetic(name, element)
         layouts = {s.layout for s in sources} - {Layout.ALL}
         if len(layouts) > 1:
-            raise self._asc.fail(f"{name}: halves {Layout.DENSE.value} and {Layout.WORDS.value} cannot be combined")
+            raise self._asc.fail(
+                f"{name}: 16-bit elements {Layout.DENSE.value} and {Layout.WORDS.value} cannot be combined"
+            )
         if name.startswith("reg_reduce"):
             self._need_layout(name, sources[0], Layout.DENSE, "cast it to float first")
         layout = layouts.pop() if layouts else Layout.DENSE
-        return self._emit(MICRO[name], sources[0].dtype, sources, mask, layout=layout)[0]
+        bits = 0 if scalar is None else pack(scalar, element)
+        return self._emit(MICRO[name], element, sources, mask, scalar_bits=bits, layout=layout)[0]
 
     def _store(self, dst: LocalTensor, sources: tuple[RegTensor, ...], mask: MaskReg, dist: StoreDist) -> None:
         need_local(self._asc, "StoreAlign", "dst", dst)
@@ -264,16 +326,20 @@ class VectorFunction:
             raise self._asc.fail(f"{what}: dist must be a {kind.__name__}, got {dist!r}")
 
     def _need_layout(self, what: str, register: RegTensor, wanted: Layout, instead: str) -> None:
-        """Halves lie as the call takes them; a word is both."""
-        if register.dtype is HALF and register.layout not in (wanted, Layout.ALL):
-            raise self._asc.fail(f"{what}: the register's halves lie {register.layout.value}; {instead}")
+        """16-bit elements lie as the call takes them; a word is both."""
+        if register.dtype is not FLOAT and register.layout not in (wanted, Layout.ALL):
+            raise self._asc.fail(f"{what}: the register's 16-bit elements lie {register.layout.value}; {instead}")
 
     def _need_type(self, what: str, element: DType, dist: LoadDist | StoreDist) -> None:
-        if element not in (HALF, FLOAT):
-            raise self._asc.fail(f"{what}: {element} is not modelled in a vector function; half and float are")
+        if element not in _TYPES:
+            raise self._asc.fail(f"{what}: {element} is not modelled in a vector function; {_NAMES} are")
         width = _WIDTH.get(dist, element.bytes)
         if element.bytes != width:
             raise self._asc.fail(f"{what}: {dist.name} is for elements of {width} bytes, {element} has {element.bytes}")
+
+    def _need_arithmetic(self, what: str, element: DType) -> None:
+        if element is BFLOAT16:
+            raise self._asc.fail(f"{what}: {element} is only loaded, cast and stored in a vector function; cast it")
 
     def _emit(
         self,
@@ -308,8 +374,10 @@ class VectorFunction:
                 scalar_bits,
                 line,
                 step,
+                self._issue,
             )
         )
+        self._issue = Issue.NEXT
         self._registers += op.results
         return tuple(RegTensor(first + i, element, layout, self) for i in range(op.results))
 

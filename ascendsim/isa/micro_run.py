@@ -7,16 +7,18 @@ a load finds behind the end of its tensor counts the same.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
 
-from ascendsim.dtypes import HALF, DType, cast, unpack
+from ascendsim.dtypes import FLOAT, DType, cast, unpack
 from ascendsim.isa.instruction import Array, Context, MicroKind, MicroRow, Operand, Row, Step, in_turn
 from ascendsim.isa.micro_table import MOST_LANES, REGISTER_BYTES, WORD_LANES, lane_elements, lanes_of, set_lanes
 from ascendsim.isa.micro_walk import levels_of, loaded_lanes, wanted_lanes
 from ascendsim.isa.reduce import adjacent_pair_tree
+from ascendsim.isa.rounding import larger, rounded_once, smaller
 from ascendsim.memory import Lanes
 from ascendsim.terms import DATABLOCK_BYTES, RoundMode
 
@@ -231,10 +233,11 @@ def _masks(group: list[MicroRow], lanes: int) -> Array | None:
 def _arithmetic(group: list[MicroRow], mask: Array | None) -> Callable[[list[Array]], Array]:
     """What a group computes: from sources [rows, lanes] to results [rows, lanes], inactive lanes 0."""
     first = group[0]
-    if first.op.name == "reg_dup_scalar":
-        immediates = np.stack([unpack(row.scalar_bits, first.dtype) for row in group])[:, None]
-        return lambda _: immediates
-    if first.op.name == "reg_cast":
+    if first.op.name in _OF_SCALARS:
+        of_scalars = _OF_SCALARS[first.op.name]
+        scalars = np.stack([unpack(row.scalar_bits, first.dtype) for row in group])[:, None]
+        return lambda values: _zeroed(of_scalars(scalars, *values), mask)
+    if first.op.name in ("reg_cast", "reg_cast_b16"):
         to = first.dtype
         return lambda values: _zeroed(_converted(values[0], to), mask)
     if first.op.name in _REDUCTIONS:
@@ -249,20 +252,50 @@ def _zeroed(values: Array, mask: Array | None) -> Array:
 
 
 def _converted(values: Array, to: DType) -> Array:
-    """Widening is exact; narrowing rounds to nearest even, which is what NumPy's conversion to float16 does."""
-    return values.astype(to.numpy) if to is not HALF else cast(values, to, RoundMode.CAST_RINT)
+    """Widening is exact; what becomes half or bfloat16_t rounds to nearest even and keeps infinities."""
+    return values.astype(to.numpy) if to is FLOAT else cast(values, to, RoundMode.CAST_RINT)
 
 
 def _lane0(src: Array) -> Array:
     return np.broadcast_to(src[:, :1], src.shape)
 
 
+def _flushed(values: Array) -> Array:
+    """Subnormal numbers as zeros of their sign."""
+    return np.where(np.abs(values) < np.finfo(values.dtype).tiny, np.copysign(values.dtype.type(0), values), values)
+
+
+def _flushing(function: Callable[..., Array]) -> Callable[..., Array]:
+    """The function as one instruction computes it: subnormal inputs and results are zeros.
+
+    Source: asc-devkit docs, Reg pages of Exp, Sqrt and Div. They allow 1 ulp; ours is the correctly rounded result.
+    """
+    return lambda *values: _flushed(function(*map(_flushed, values)))
+
+
+def _exp(values: Array) -> Array:
+    return rounded_once(values.reshape(-1), np.exp, Decimal.exp).reshape(values.shape)
+
+
 _LANEWISE: dict[str, Callable[..., Array]] = {
     "reg_add": lambda a, b: a + b,
     "reg_sub": lambda a, b: a - b,
     "reg_mul": lambda a, b: a * b,
+    "reg_div": _flushing(lambda a, b: a / b),
+    "reg_exp": _flushing(_exp),
+    "reg_sqrt": _flushing(np.sqrt),
     "reg_dup_lane0": _lane0,
 }
+
+_OF_SCALARS: dict[str, Callable[..., Array]] = {
+    "reg_dup_scalar": lambda scalars: scalars,
+    "reg_dup_masked": lambda scalars: scalars,
+    "reg_adds": lambda scalars, a: a + scalars,
+    "reg_muls": lambda scalars, a: a * scalars,
+    "reg_maxs": lambda scalars, a: larger(a, scalars),
+    "reg_mins": lambda scalars, a: smaller(a, scalars),
+}
+"""Of what each row has as its immediate, [rows, 1], and of registers [rows, lanes]."""
 
 
 def _add(a: Array, b: Array) -> Array:

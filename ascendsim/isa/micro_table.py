@@ -36,11 +36,20 @@ MICRO: dict[str, MicroInstruction] = {
         MicroInstruction("reg_add", _COMPUTE, 1, f"src0 + src1, one rounding to nearest even. {_REG}, Add: 0 ulp."),
         MicroInstruction("reg_sub", _COMPUTE, 1, f"src0 - src1, one rounding to nearest even. {_REG}, Sub: 0 ulp."),
         MicroInstruction("reg_mul", _COMPUTE, 1, f"src0 * src1, one rounding to nearest even. {_REG}, Mul: 0 ulp."),
+        MicroInstruction("reg_dup_masked", _COMPUTE, 1, f"A scalar into active lanes. {_REG}, Duplicate."),
+        MicroInstruction("reg_adds", _COMPUTE, 1, f"src + scalar, one rounding to nearest even. {_REG}, Adds: 0 ulp."),
+        MicroInstruction("reg_muls", _COMPUTE, 1, f"src * scalar, one rounding to nearest even. {_REG}, Muls: 0 ulp."),
+        MicroInstruction("reg_maxs", _COMPUTE, 1, f"The larger of src and scalar; NaN wins. {_REG}, Maxs."),
+        MicroInstruction("reg_mins", _COMPUTE, 1, f"The smaller of src and scalar; NaN wins. {_REG}, Mins."),
+        MicroInstruction("reg_div", _COMPUTE, 1, f"src0 / src1, rounded once. {_REG}, Div: at most 1 ulp."),
+        MicroInstruction("reg_exp", _COMPUTE, 1, f"e to the power of src, rounded once. {_REG}, Exp: at most 1 ulp."),
+        MicroInstruction("reg_sqrt", _COMPUTE, 1, f"Square root, rounded once. {_REG}, Sqrt: at most 1 ulp."),
         MicroInstruction("reg_reduce_sum", _COMPUTE, 1, f"Adjacent-pair tree over the lanes. {_REG}, ReduceSum."),
         MicroInstruction(
             "reg_reduce_sum_datablock", _COMPUTE, 1, f"Adjacent-pair tree in each datablock. {_REG}, ReduceDataBlock."
         ),
-        MicroInstruction("reg_cast", _COMPUTE, 1, f"half to float, or back to nearest even. {_REG}, Cast."),
+        MicroInstruction("reg_cast", _COMPUTE, 1, f"16 bits to float, or back to nearest even. {_REG}, Cast."),
+        MicroInstruction("reg_cast_b16", _COMPUTE, 1, f"Between half and bfloat16_t, to nearest even. {_REG}, Cast."),
         MicroInstruction("local_mem_bar", MicroKind.BARRIER, 0, f"Loads wait for stores. {_REG}, LocalMemBar."),
     )
 }

@@ -8,6 +8,8 @@ are added in place; then comes the rest. Temp in floats: 2 * src_m, read and wri
 Sources: asc-devkit docs, SoftmaxGrad page; micro-operations observed from the real library (docs/provenance.md).
 """
 
+from collections.abc import Iterator
+
 from ascendsim.dtypes import FLOAT, HALF
 from ascendsim.isa.micro import ALL_LANES, LoadDist, MaskReg, RegTensor, StoreDist, VectorFunction
 from ascendsim.memory import LocalTensor
@@ -25,7 +27,7 @@ def softmax_grad_vector_function(asc: AiCore, call: Call) -> None:
     """SoftmaxGrad or SoftmaxGradFront in ND: rows 0 .. ori_m, columns 0 .. ori_k."""
     k = call.tiling.src_k
     with asc.vector_function() as vf:
-        for row in range(call.ori_m):
+        for row in vf.loop(call.ori_m):
             grad, src = call.grad[row * k], call.src[row * k]
             total = _row_sum(asc, vf, grad, src, call.ori_k)
             if call.is_front:
@@ -35,16 +37,21 @@ def softmax_grad_vector_function(asc: AiCore, call: Call) -> None:
                 continue
             with asc.trace("broadcast"):
                 row_sum = vf.duplicate_lane0(total)
-            for first in range(0, call.ori_k, LANES):
+            for first in _steps(vf, call.ori_k, LANES):
                 mask = vf.update_mask(min(LANES, call.ori_k - first))
                 src32, grad32 = _load(vf, src[first]), _load(vf, grad[first])
                 _rest(asc, vf, call.dst[row * k + first], (grad32, src32, row_sum), mask)
 
 
+def _steps(vf: VectorFunction, end: int, step: int) -> Iterator[int]:
+    """0, step, 2 step, ... below `end`, as a loop."""
+    return (i * step for i in vf.loop(ceil_div(end, step)))
+
+
 def _row_sum(asc: AiCore, vf: VectorFunction, grad: LocalTensor, src: LocalTensor, columns: int) -> RegTensor:
     """Lane 0: the sum of grad * src over the columns, 64 sums side by side first."""
     total = vf.duplicate(0.0)
-    for first in range(0, columns, LANES):
+    for first in _steps(vf, columns, LANES):
         mask = vf.update_mask(min(LANES, columns - first))
         with asc.trace("mul"):
             product = vf.mul(_load(vf, src[first]), _load(vf, grad[first]), mask)
@@ -102,9 +109,9 @@ def softmax_grad_vector_function_nz(asc: AiCore, call: Call) -> None:
 def _half_row_sums(asc: AiCore, vf: VectorFunction, call: Call, last_slab: MaskReg) -> None:
     """tmp[2m], tmp[2m + 1] = sums of the first and the last eight of a row's sixteen sums over slabs, for all rows."""
     m, slabs = call.tiling.src_m, call.tiling.src_k // NZ_COLUMNS
-    for group in range(ceil_div(m, GROUP_ROWS)):
+    for group in vf.loop(ceil_div(m, GROUP_ROWS)):
         total = vf.duplicate(0.0)
-        for slab in range(slabs):
+        for slab in vf.loop(slabs):
             at = slab * m * NZ_COLUMNS + group * LANES
             mask = last_slab if slab == slabs - 1 else ALL_LANES
             with asc.trace("mul"):
@@ -119,7 +126,7 @@ def _half_row_sums(asc: AiCore, vf: VectorFunction, call: Call, last_slab: MaskR
 def _add_halves(asc: AiCore, vf: VectorFunction, call: Call) -> None:
     """Row sums in place of their halves: each twice, or for front results packed, in dst's type."""
     with asc.trace("reducesum"):
-        for part in range(ceil_div(2 * call.tiling.src_m, 2 * LANES)):
+        for part in vf.loop(ceil_div(2 * call.tiling.src_m, 2 * LANES)):
             halves = call.tmp[part * 2 * LANES]
             first, second = vf.load_align2(halves, LoadDist.DINTLV_B32)
             row_sums = vf.add(first, second)
@@ -136,7 +143,7 @@ def _spread_sums(asc: AiCore, vf: VectorFunction, call: Call) -> None:
     sums = call.tmp.reinterpret_cast(kind)
     dist = LoadDist.E2B_B16 if kind is HALF else LoadDist.E2B_B32
     with asc.trace("broadcast"):
-        for first in range(0, call.tiling.src_m, E):
+        for first in _steps(vf, call.tiling.src_m, E):
             rows = vf.update_mask((call.ori_m - first) * kind.per_datablock)
             vf.store_align(call.dst[first * kind.per_datablock], vf.load_align(sums[first], dist), rows)
 
@@ -144,8 +151,8 @@ def _spread_sums(asc: AiCore, vf: VectorFunction, call: Call) -> None:
 def _rest_nz(asc: AiCore, vf: VectorFunction, call: Call, last_slab: MaskReg) -> None:
     """Dst = (grad - row sum) * src, slab by slab, four rows at a time; rows from ori_m on are masked."""
     m, slabs = call.tiling.src_m, call.tiling.src_k // NZ_COLUMNS
-    for slab in range(slabs):
-        for group in range(ceil_div(m, GROUP_ROWS)):
+    for slab in vf.loop(slabs):
+        for group in vf.loop(ceil_div(m, GROUP_ROWS)):
             rows = vf.update_mask((call.ori_m - group * GROUP_ROWS) * NZ_COLUMNS)
             mask = MaskReg(rows.bits & last_slab.bits) if slab == slabs - 1 else rows
             at = slab * m * NZ_COLUMNS + group * LANES

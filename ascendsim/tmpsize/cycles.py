@@ -23,13 +23,14 @@ MODELLED_TILES = 24
 """A call of more tiles is predicted from this many, or fewer where a tile is many instructions."""
 MODELLED_REPEATS = 128
 """About so many repeats of 64 columns the modelled tiles come to, where that is fewer tiles."""
-MODELLED_ROWS = 64
-"""A vector function of more rows is predicted from this many, or fewer where a row is many micro-operations."""
-ROW_PERIOD = 2
-"""Rows whose distance is continued."""
+MODELLED_ROWS = 256
+"""A vector function of more rows is predicted from this many, or fewer where a row is many micro-operations.
 
+Behind so many its units and slots have fallen into step."""
 _BANK_GROUPS_BYTES = 512
 """Tiles whose distance in bytes is a multiple of this meet the same bank groups."""
+_BANKS_BYTES = 512
+"""Rows whose distance in bytes is a multiple of this meet the same banks of arch 3510."""
 _MOST_REPEATS = 2 * MODELLED_REPEATS
 
 
@@ -110,14 +111,15 @@ class Predictor:
         return repeats * (tiling.split_m if is_row_by_row else 1)
 
     def _by_rows(self, tiling: SoftMaxTiling, tmp_bytes: int) -> int:
-        m = tiling.src_m
-        wanted = max(ROW_PERIOD, min(MODELLED_ROWS, MODELLED_REPEATS // ceil_div(tiling.src_k, LANES)))
-        modelled = wanted + ROW_PERIOD + (m - wanted) % ROW_PERIOD
+        m, row_bytes = tiling.src_m, tiling.src_k * self.form.element.bytes
+        period = _BANKS_BYTES // gcd(_BANKS_BYTES, row_bytes)
+        wanted = max(period, min(MODELLED_ROWS, 4 * MODELLED_REPEATS // ceil_div(tiling.src_k, LANES)))
+        modelled = wanted + period + (m - wanted) % period
         if m <= modelled:
             return self._call(tiling, tiling.src_size, tmp_bytes)
         longer = self._call(_of_rows(tiling, modelled), tiling.src_size, tmp_bytes)
-        shorter = self._call(_of_rows(tiling, modelled - ROW_PERIOD), tiling.src_size, tmp_bytes)
-        return longer + (m - modelled) // ROW_PERIOD * (longer - shorter)
+        shorter = self._call(_of_rows(tiling, modelled - period), tiling.src_size, tmp_bytes)
+        return longer + (m - modelled) // period * (longer - shorter)
 
     def _call(self, tiling: SoftMaxTiling, tensor_elements: int, tmp_bytes: int) -> int:
         """Schedule a call whose tensors lie as those of so many elements do."""

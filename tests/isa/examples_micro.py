@@ -109,6 +109,65 @@ def a_bar_lets_a_load_see_a_store():
     assert result(body, B, 64, (A, up(64))) == [2 * i for i in range(64)]
 
 
+def scalars_have_the_type_of_the_register():
+    def body(vf):
+        a, three = vf.load_align(A), vf.update_mask(3)
+        vf.store_align(D, vf.adds(a, 0.5, three))
+        vf.store_align(D[64], vf.muls(a, -1.0))
+        vf.store_align(D[128], vf.mins(a, 0.0))
+        vf.store_align(D[192], vf.maxs(a, 0.0))
+
+    values = np.float32([1.0, -0.0, np.nan, -3.0] + [0.0] * 60)
+    ub, _ = run(body, (A, values))
+    got = ub.typed(D.dtype)[D.start_bytes // 4 :].reshape(-1, 64)[:4, :4]
+    np.testing.assert_array_equal(got[0], np.float32([1.5, 0.5, np.nan, 0.0]))
+    np.testing.assert_array_equal(got[1], np.float32([-1.0, 0.0, np.nan, 3.0]))
+    np.testing.assert_array_equal(got[2], np.float32([0.0, -0.0, np.nan, -3.0]))
+    np.testing.assert_array_equal(got[3], np.float32([1.0, 0.0, np.nan, 0.0]))
+    assert np.signbit(got[2, 1])  # -0 is smaller than +0
+    assert not np.signbit(got[3, 1])
+
+
+def slow_functions_flush_subnormal_numbers():
+    def body(vf):
+        a = vf.load_align(A)
+        vf.store_align(D, vf.div(vf.duplicate(1.0), a, vf.update_mask(4)))
+        vf.store_align(D[64], vf.sqrt(a))
+        vf.store_align(D[128], vf.exp(a))
+
+    values = np.float32([4.0, -0.0, 1e-40, -100.0] + [0.0] * 60)
+    ub, _ = run(body, (A, values))
+    got = ub.typed(D.dtype)[D.start_bytes // 4 :].reshape(-1, 64)[:3, :5]
+    np.testing.assert_array_equal(got[0], np.float32([0.25, -np.inf, np.inf, np.float32(-0.01), 0.0]))
+    np.testing.assert_array_equal(got[1], np.float32([2.0, -0.0, 0.0, np.nan, 0.0]))
+    np.testing.assert_array_equal(got[2], np.float32([54.598150033144236, 1.0, 1.0, 0.0, 1.0]))  # e^-100 is subnormal
+
+
+def a_scalar_may_fill_some_lanes():
+    assert result(lambda vf: vf.store_align(D, vf.duplicate(2.5, mask=vf.update_mask(2))), D, 3) == [2.5, 2.5, 0.0]
+
+
+def bfloat16_is_cast_through_words_or_half_for_half():
+    brain = H.reinterpret_cast("bfloat16_t")
+    values = np.array([1.0, -2.5, 3.0e38] + [0.0] * 125).astype(brain.dtype.numpy)
+
+    def body(vf):
+        vf.store_align(D, vf.cast(vf.load_align(brain, LoadDist.UNPACK_B16), FLOAT))
+        vf.store_align(G, vf.cast(vf.load_align(brain), HALF))
+
+    assert result(body, D, 3, (brain, values)) == [1.0, -2.5, float(values[2])]
+    assert result(body, G, 3, (brain, values)) == [1.0, -2.5, np.inf]
+
+
+def a_loop_does_what_its_iterations_do():
+    def body(vf):
+        for i in vf.loop(3):
+            for j in vf.loop(2):
+                vf.store_align(D[64 * j], vf.duplicate(10.0 * i + j))
+
+    assert result(body, D, 128) == [20.0] * 64 + [21.0] * 64
+
+
 EXAMPLES = {
     "vector_function": (
         store_leaves_what_the_mask_leaves_out,
@@ -119,5 +178,10 @@ EXAMPLES = {
         words_take_turns,
         an_element_fills_a_datablock,
         a_bar_lets_a_load_see_a_store,
+        scalars_have_the_type_of_the_register,
+        slow_functions_flush_subnormal_numbers,
+        a_scalar_may_fill_some_lanes,
+        bfloat16_is_cast_through_words_or_half_for_half,
+        a_loop_does_what_its_iterations_do,
     )
 }

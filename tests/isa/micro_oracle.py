@@ -70,6 +70,34 @@ class MicroOracle:
         ]
 
     @staticmethod
+    def scalar(op, a, scalar, count):
+        """Maxs and mins of what is neither NaN nor zero, which the examples look at."""
+        kind = a[0]
+        one = NUMPY[kind](scalar)
+        fn = {
+            "adds": lambda x: x + one,
+            "muls": lambda x: x * one,
+            "maxs": lambda x: x if x > one or np.isnan(x) else one,
+            "mins": lambda x: x if x < one or np.isnan(x) else one,
+        }[op]
+        zero = (NUMPY[kind](0), True)
+        return kind, [(NUMPY[kind](fn(x)), k) if i < count else zero for i, (x, k) in enumerate(a[1])]
+
+    @staticmethod
+    def div(a, b, count):
+        kind = a[0]
+        tiny = np.finfo(NUMPY[kind]).tiny
+
+        def flushed(x):
+            return NUMPY[kind](np.copysign(0, x)) if abs(x) < tiny else x
+
+        zero = (NUMPY[kind](0), True)
+        return kind, [
+            (flushed(np.divide(flushed(x), flushed(y), dtype=NUMPY[kind])), kx and ky) if i < count else zero
+            for i, ((x, kx), (y, ky)) in enumerate(zip(a[1], b[1], strict=True))
+        ]
+
+    @staticmethod
     def duplicate_lane0(a, count):
         zero = (NUMPY[a[0]](0), True)
         return a[0], [a[1][0] if i < count else zero for i in range(len(a[1]))]

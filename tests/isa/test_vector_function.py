@@ -1,5 +1,7 @@
 """Vector functions: random bodies against a lane-by-lane oracle, batched against one by one, and every rule."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from examples_micro import DEVICE, A, B, D, H, run
@@ -9,9 +11,11 @@ from lane_harness import local
 from micro_oracle import MicroOracle, lanes
 
 from ascendsim.checks import check_rows
+from ascendsim.checks.advice import advise
+from ascendsim.conflicts import bank_losses
 from ascendsim.device import load_device
 from ascendsim.dtypes import HALF
-from ascendsim.errors import KernelError
+from ascendsim.errors import DeviceError, KernelError
 from ascendsim.execute import execute
 from ascendsim.isa.instruction import MicroKind
 from ascendsim.isa.micro import Layout, LoadDist, StoreDist
@@ -20,6 +24,7 @@ from ascendsim.machine import schedule
 from ascendsim.memory import Bytes
 from ascendsim.program import from_arrays, to_arrays
 from ascendsim.record import record
+from ascendsim.vector_timing import time_body, time_body_without_banks
 
 UB_BYTES = 4096
 LOADS = {
@@ -33,7 +38,21 @@ def fit(a, b):
     return Layout.ALL in (a[0].layout, b[0].layout) or a[0].layout is b[0].layout
 
 
-STEPS = ["load", "load", "binary", "binary", "lane0", "sum", "blocks", "cast", "store", "store", "pair"]
+STEPS = [
+    "load",
+    "load",
+    "binary",
+    "binary",
+    "scalar",
+    "quotient",
+    "lane0",
+    "sum",
+    "blocks",
+    "cast",
+    "store",
+    "store",
+    "pair",
+]
 
 
 class RandomBody:
@@ -74,6 +93,18 @@ class RandomBody:
         b = self.one(kind, lambda pair: fit(a, pair))
         mask, count = self.mask(count, a, b)
         self.pairs.append((getattr(self.vf, op)(a[0], b[0], mask), self.oracle.binary(op, a[1], b[1], count)))
+
+    def scalar(self, kind, count):
+        op, a = self.draw(st.sampled_from(["adds", "muls", "maxs", "mins"])), self.one(kind)
+        mask, count = self.mask(count, a)
+        value = self.draw(st.sampled_from([-2.5, 0.75, 3.0]))
+        self.pairs.append((getattr(self.vf, op)(a[0], value, mask), self.oracle.scalar(op, a[1], value, count)))
+
+    def quotient(self, kind, count):
+        a = self.one(kind)
+        b = self.one(kind, lambda pair: fit(a, pair))
+        mask, count = self.mask(count, a, b)
+        self.pairs.append((self.vf.div(a[0], b[0], mask), self.oracle.div(a[1], b[1], count)))
 
     def lane0(self, kind, count):
         a = self.one(kind)
@@ -256,22 +287,25 @@ def test_misuse_of_registers_names_the_line():
             "PACK_B32 is for elements of 2 bytes",
         ),
         (lambda vf: vf.store_align(D, vf.load_align(A), dist=StoreDist.INTLV_B32), "use store_align2"),
-        (lambda vf: vf.cast(vf.load_align(H), "float"), "halves lie one behind the other; load it with UNPACK_B16"),
+        (
+            lambda vf: vf.cast(vf.load_align(H), "float"),
+            "16-bit elements lie one behind the other; load it with UNPACK_B16",
+        ),
         (
             lambda vf: vf.store_align(H, vf.cast(vf.load_align(A), "half")),
-            "StoreAlign NORM: the register's halves lie one in each word; store it with PACK_B32",
+            "StoreAlign NORM: the register's 16-bit elements lie one in each word; store it with PACK_B32",
         ),
         (
             lambda vf: vf.store_align(H, vf.load_align(H), dist=StoreDist.PACK_B32),
-            "StoreAlign PACK_B32: the register's halves lie one behind the other; store it with NORM",
+            "StoreAlign PACK_B32: the register's 16-bit elements lie one behind the other; store it with NORM",
         ),
         (
             lambda vf: vf.add(vf.load_align(H), vf.load_align(H, LoadDist.UNPACK_B16)),
-            "reg_add: halves one behind the other and one in each word cannot be combined",
+            "reg_add: 16-bit elements one behind the other and one in each word cannot be combined",
         ),
         (
             lambda vf: vf.reduce_sum(vf.cast(vf.load_align(A), "half")),
-            "reg_reduce_sum: the register's halves lie one in",
+            "reg_reduce_sum: the register's 16-bit elements lie one in",
         ),
     ],
 )
@@ -354,23 +388,103 @@ def cycles(body):
     return schedule(record(kernel, DEVICE, 1, (), ()).program, DEVICE).makespan_cycles
 
 
-def one(vf, i=0):
-    vf.store_align(D, vf.add(vf.load_align(A), vf.load_align(B)))
+OTHER = local("o", "float", 1280, 10240)
+"""Starts in the other bank of A's group."""
+LONG, OUT = local("l", "float", 16384, 16384), local("q", "float", 49152, 16384)
+ISSUE = 1 + 23
+"""The scalar unit hands the function over in a cycle; then its start-up."""
+DRAIN = 12
+
+
+def one(vf, b=OTHER):
+    vf.store_align(D, vf.add(vf.load_align(A), vf.load_align(b)))
 
 
 def test_one_iteration_is_the_chain():
-    """Start 23, load 6, add 3, store 9, drain 12; the scalar unit hands it over in one cycle."""
-    assert cycles(one) == 1 + 23 + 6 + 3 + 9 + 12
+    """Load 6, add 5 until it is stored, store 9."""
+    assert cycles(one) == ISSUE + 6 + 5 + 9 + DRAIN
 
 
-def test_every_further_iteration_costs_what_its_ports_need():
-    """Two loads and a store through a port of two accesses a cycle: 1.5 cycles each."""
+def test_the_second_of_two_loads_from_one_bank_starts_a_cycle_later():
+    assert cycles(lambda vf: one(vf, B)) == ISSUE + 1 + 6 + 5 + 9 + DRAIN
 
-    def ten(vf):
-        for _ in range(10):
-            one(vf)
 
-    assert cycles(ten) - cycles(one) == 14  # 9 * 1.5 = 13.5
+def test_a_block_read_twice_is_read_once():
+    assert cycles(lambda vf: one(vf, A)) == ISSUE + 6 + 5 + 9 + DRAIN
+
+
+def test_a_loop_starts_an_iteration_a_cycle_and_a_cycle_late():
+    def copies(count):
+        def body(vf):
+            for i in vf.loop(count):
+                vf.store_align(OUT[i * 64], vf.mins(vf.load_align(LONG[i * 64]), 1.0))
+
+        return body
+
+    single = ISSUE + 6 + 4 + 9 + DRAIN
+    assert [cycles(copies(n)) for n in (1, 2, 3, 9)] == [single, single + 2, single + 3, single + 9]
+
+
+def test_straight_code_is_dispatched_five_operations_a_cycle():
+    def body(vf):
+        for _ in range(10):  # the 49th and 50th operation are stores of what was there at once
+            vf.duplicate(1.0)
+        one(vf)
+
+    assert cycles(body) == cycles(one) + 2
+
+
+def test_stores_take_what_two_loads_leave():
+    """Of 40 iterations the loads take 40 cycles with both slots, then the stores 40 cycles."""
+
+    def body(vf):
+        for i in vf.loop(40):
+            vf.store_align(OUT[i * 64], vf.add(vf.load_align(LONG[i * 64]), vf.load_align(OTHER[i * 64])))
+
+    assert cycles(body) == ISSUE + 1 + 40 + 39 + 9 + DRAIN
+
+
+def test_a_loop_starts_six_cycles_after_the_last_iteration_of_the_one_before():
+    def rows(count):
+        def body(vf):
+            for row in vf.loop(count):
+                for i in vf.loop(2):
+                    vf.store_align(OUT[row * 512 + i * 64], vf.load_align(LONG[row * 512 + i * 64]))
+
+        return body
+
+    got = [cycles(rows(n)) for n in (1, 2, 3, 10)]
+    assert got == [got[0] + 7 * (n - 1) for n in (1, 2, 3, 10)]
+
+
+@pytest.mark.parametrize(("kind", "interval"), [("float", 4), ("half", 8)])
+def test_slow_functions_keep_one_of_two_units(kind, interval):
+    src, dst = local("l", kind, 16384, 16384), local("q", kind, 49152, 16384)
+    step = 256 // src.dtype.bytes
+
+    def body(count):
+        def fill(vf):
+            for i in vf.loop(count):
+                vf.store_align(dst[i * step], vf.exp(vf.load_align(src[i * step])))
+
+        return fill
+
+    assert cycles(body(22)) - cycles(body(2)) == 10 * interval
+
+
+def test_two_slow_functions_of_an_iteration_keep_a_unit_each():
+    """Sqrt the first, div the second: four cycles an iteration, not fewer."""
+
+    def body(count):
+        def fill(vf):
+            ones = vf.duplicate(1.0)
+            for i in vf.loop(count):
+                vf.store_align(OUT[i * 64], vf.div(ones, vf.sqrt(vf.load_align(LONG[i * 64]))))
+
+        return fill
+
+    assert cycles(body(1)) == ISSUE + 6 + 14 + 15 + 9 + DRAIN
+    assert cycles(body(20)) - cycles(body(10)) == 40
 
 
 def test_a_bar_makes_loads_wait_for_stores():
@@ -379,4 +493,132 @@ def test_a_bar_makes_loads_wait_for_stores():
         vf.local_mem_bar()
         vf.store_align(B, vf.load_align(D))
 
-    assert cycles(through_memory) == 1 + 23 + 2 * (6 + 9) + 1 + 12  # 2 loads and 2 stores, half of 2 cycles on top
+    assert cycles(through_memory) == ISSUE + 2 * (9 + 9) + DRAIN
+
+
+def test_a_store_that_meets_a_load_waits():
+    """A store is ready ten cycles behind its load, when the load of the same cycle reads ten registers further on."""
+
+    def copies(first):
+        def fill(vf):
+            for i in vf.loop(30):
+                vf.store_align(OUT[first + i * 64], vf.mins(vf.load_align(LONG[i * 64]), 1.0))
+
+        return fill
+
+    assert cycles(copies(64)) == ISSUE + 1 + 29 + 6 + 4 + 9 + DRAIN
+    assert cycles(copies(0)) == cycles(copies(64)) + 1
+
+
+def additions(b):
+    """Five vector functions of an addition."""
+
+    def kernel(asc):
+        for _ in range(5):
+            with asc.vector_function() as vf:
+                one(vf, b)
+
+    return record(kernel, DEVICE, 1, (), ()).program
+
+
+def test_the_report_says_what_banks_cost_and_which_start_avoids_it():
+    assert bank_losses(additions(OTHER), DEVICE) == ()
+    losses = bank_losses(additions(B), DEVICE)
+    assert [(loss.api, loss.operands, loss.cycles) for loss in losses] == [
+        ("VectorFunction", "b (0x400) and a (0x0)", 5),
+    ]
+    assert losses[0].remedy == "start b 256 B further, at 0x500"
+
+
+def test_two_loads_from_one_bank_may_end_sooner_as_measured():
+    """Where loads wait, stores find a slot: case 1 of the vendor's example is faster than case 2."""
+
+    def body(source):
+        def fill(vf):
+            for i in vf.loop(40):
+                loads = vf.load_align(LONG[i * 64]), vf.load_align(source[i * 64])
+                vf.store_align(OUT[64 + i * 64], vf.add(*loads))
+
+        return fill
+
+    same, other = local("s", "float", 32768, 16384), local("s", "float", 33024, 16384)
+    assert cycles(body(same)) <= cycles(body(other)) + 1
+
+
+def test_advice_names_the_start_of_a_tensor_that_saves_cycles():
+    """60 copies, each of whose stores meets the load ten registers further on."""
+
+    def kernel(asc):
+        for _ in range(20):
+            with asc.vector_function() as vf:
+                for i in vf.loop(60):
+                    vf.store_align(OUT[i * 64], vf.mins(vf.load_align(LONG[i * 64]), 1.0))
+
+    found = [f for f in advise(record(kernel, DEVICE, 1, (), ()).program, DEVICE) if f.code == "W-BANK-3510"]
+    assert [(f.message, f.hint) for f in found] == [
+        (
+            "VectorFunction q (0xc000) waits for banks that l (0x4000) uses: 20 cycles lost over all cores",
+            "start q 256 B further, at 0xc100",
+        )
+    ]
+
+
+MANY = st.lists(
+    st.tuples(st.sampled_from(["add", "muls", "exp", "sqrt"]), st.integers(0, 7), st.integers(0, 7)),
+    min_size=1,
+    max_size=30,
+)
+
+
+def _written(steps, ends):
+    def body(vf):
+        for i in vf.loop(ends):
+            for op, a, b in steps:
+                x = vf.load_align(LONG[(a + i) * 64])
+                y = vf.load_align(LONG[b * 64 + 8 * i])
+                value = vf.add(x, y) if op == "add" else vf.muls(x, 2.0) if op == "muls" else getattr(vf, op)(x)
+                vf.store_align(OUT[(a + b + i) * 64], value)
+
+    return body
+
+
+@settings(max_examples=60, deadline=None)
+@given(MANY, st.integers(1, 5))
+def test_ports_hold(steps, ends):
+    def kernel(asc):
+        with asc.vector_function() as vf:
+            _written(steps, ends)(vf)
+
+    program = record(kernel, DEVICE, 1, (), ()).program
+    (template,) = program.templates
+    body = template.rows[0].body
+    real, ideal = time_body(body, template.tensors, DEVICE), time_body_without_banks(body, DEVICE)
+    assert all(a.lost == 0 for a in ideal.accesses)
+    per_cycle = Counter(a.cycle for a in real.accesses)
+    stores = Counter(a.cycle for a in real.accesses if body.rows[a.row].op.kind is MicroKind.STORE)
+    assert max(per_cycle.values()) <= 2
+    assert max(stores.values()) == 1
+    assert len(real.accesses) == 3 * len(steps) * ends
+    assert max(a.cycle for a in real.accesses) + 9 == real.cycles
+    loads = [a.cycle for a in sorted(real.accesses, key=lambda a: a.row) if body.rows[a.row].op.kind is MicroKind.LOAD]
+    assert loads == sorted(loads)
+
+
+@settings(max_examples=60, deadline=None)
+@given(MANY, st.integers(1, 4))
+def test_a_longer_loop_takes_longer(steps, ends):
+    assert cycles(_written(steps, ends)) < cycles(_written(steps, ends + 1))
+
+
+def test_a_device_without_a_cost_says_which():
+    cost = DEVICE.vector_function.model_copy(update={"op": {}})
+    device = DEVICE.model_copy(update={"vector_function": cost})
+
+    def kernel(asc):
+        with asc.vector_function() as vf:
+            one(vf)
+
+    with pytest.raises(DeviceError) as error:
+        schedule(record(kernel, device, 1, (), ()).program, device)
+    text = "has no cost for load_norm with float (table vector_function.op.load_norm has nothing)"
+    assert str(error.value) == f"device Ascend950PR_9589 {text}"

@@ -110,7 +110,7 @@ def test_progress_is_told():
 
 def test_a_size_that_is_not_looked_at_costs_the_same():
     found = tmp_curve(tmp_size("softmaxgrad", (64, 128), "float", "Ascend950PR_9589"))
-    assert {p.choice.cycles for p in found.points} == {440}
+    assert {p.choice.cycles for p in found.points} == {1051}
     assert {p.choice.touched_bytes for p in found.points} == {0}
     assert found.best.choice.tmp_bytes == 512
     assert found.points[0].choice.tiling.split_m == 0
