@@ -466,6 +466,46 @@ def fag(
 
 
 @app.command()
+def fidelity(
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder with instruction_cycles.csv and kernels.csv; default the shipped measurements."),
+    ] = None,
+    families: Annotated[
+        list[str] | None, typer.Option("--family", help="Only this family, repeatable.", metavar="NAME")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder for accuracy.md, rows.csv, kernels.csv and two pictures.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the model with published measurements: errors by family, worst rows, what nothing rebuilds, kernels.
+
+    Exit code 1 if a family is further off than this version promises.
+    """
+    from ascendsim import show_fidelity
+    from ascendsim.fidelity.compare import compare
+
+    _need_folder("--out", folder)
+    with _progress() as progress:
+        found = compare(data, tuple(families or ()), progress)
+    files: tuple[Path, ...] = ()
+    if folder is not None:
+        from ascendsim.fidelityfolder import write_fidelity  # with what it draws with
+
+        files = write_fidelity(found, folder)
+    if as_json:
+        _print_json(found.to_dict() | {"files": [str(file) for file in files]})
+    else:
+        wide = Console(highlight=False, emoji=False, markup=False, width=_TABLE_WIDTH)
+        wide.print(show_fidelity.terminal(found), soft_wrap=True)
+        for file in files:
+            out.print(f"wrote {file}", soft_wrap=True)
+    if found.broken:
+        raise typer.Exit(Exit.FINDINGS)
+
+
+@app.command()
 def why(
     folder: Annotated[Path, typer.Argument(help="Folder of a run.", metavar="RUN")],
     pipes: Annotated[str, typer.Option(help="Pipes to explain, such as MTE2,V; none for all.")] = "",

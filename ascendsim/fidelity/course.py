@@ -1,11 +1,17 @@
-"""Cycles of a few instructions on one core, as the engine schedules them: alone or in a stream."""
+"""Cycles of a few instructions on one core: alone, or in a long stream of the same."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
 
 from ascendsim.device import Device
-from ascendsim.engine.base import Kind, Timeline
-from ascendsim.machine import schedule
+from ascendsim.engine import compiled
+from ascendsim.engine.base import Kind, ScheduleInput, Timeline
+from ascendsim.machine import schedule_input
 from ascendsim.memory import GlobalTensor
+from ascendsim.program import Program
 from ascendsim.record import AiCore, record
 from ascendsim.terms import KernelType, Pipe
 
@@ -13,47 +19,68 @@ Body = Callable[[AiCore], None]
 """Records what is measured once."""
 
 _FEW, _MANY = 16, 48
+"""Repetitions of a stream; what both have in common is its start."""
 
 
-def isolated_cycles(
-    body: Body,
-    device: Device,
-    pipe: Pipe,
-    gm: tuple[GlobalTensor, ...] = (),
-    kernel_type: KernelType | None = None,
-    l2_mode: str = "hit",
-) -> int:
-    """Return cycles from the first start on a pipe to the last result of that pipe, the pipe idle before."""
-    timeline = _timeline(body, device, 1, gm, kernel_type, l2_mode)
-    mine = (timeline["pipe"] == pipe) & (timeline["kind"] <= Kind.TRANSFER)
-    return int(timeline["end"][mine].max() - timeline["start"][mine].min())
+@dataclass(frozen=True)
+class Course:
+    """Instructions of which one pipe's cycles were measured.
+
+    Attributes:
+        body: records them once.
+        pipe: the pipe.
+        device: the part that they are recorded for.
+        is_streamed: whether cycles are those of one repetition in a long stream, the start of the first left out;
+            otherwise they run from the first start to the last result, on an idle pipe.
+        gm: what they work on.
+        kernel_type: None for the device's usual cores.
+        l2_mode: whether loads hit L2.
+    """
+
+    body: Body
+    pipe: Pipe
+    device: Device
+    is_streamed: bool
+    gm: tuple[GlobalTensor, ...] = ()
+    kernel_type: KernelType | None = None
+    l2_mode: str = "hit"
+
+    @cached_property
+    def program(self) -> Program:
+        """The instructions, recorded."""
+
+        def kernel(asc: AiCore, *tensors: GlobalTensor) -> None:
+            del tensors
+            self.body(asc)
+
+        return record(kernel, self.device, 1, self.gm, (), None, self.kernel_type).program
+
+    def cycles(self, device: Device | None = None) -> float:
+        """Return the cycles that the engine gives, on this device or on one with other coefficients.
+
+        Raises:
+            DeviceError: the device file has no cost for one of the instructions.
+        """
+        program = schedule_input(self.program, device or self.device, self.l2_mode)
+        if not self.is_streamed:
+            return self._alone(compiled.schedule(program))
+        few, many = (self._occupied(compiled.schedule(_repeated(program, times))) for times in (_FEW, _MANY))
+        return (many - few) / (_MANY - _FEW)
+
+    def _alone(self, timeline: Timeline) -> int:
+        mine = (timeline["pipe"] == self.pipe) & np.isin(timeline["kind"], (Kind.EXEC, Kind.TRANSFER))
+        return int(timeline["end"][mine].max() - timeline["start"][mine].min())
+
+    def _occupied(self, timeline: Timeline) -> int:
+        """Cycle at which the pipe is free again for good."""
+        return int(timeline["occupied"][timeline["pipe"] == self.pipe].max())
 
 
-def streamed_cycles(
-    body: Body,
-    device: Device,
-    pipe: Pipe,
-    gm: tuple[GlobalTensor, ...] = (),
-    kernel_type: KernelType | None = None,
-    l2_mode: str = "hit",
-) -> float:
-    """Return cycles for each repetition of a body in a long stream of it, start-up of the first left out."""
-    few, many = (_occupied(_timeline(body, device, n, gm, kernel_type, l2_mode), pipe) for n in (_FEW, _MANY))
-    return (many - few) / (_MANY - _FEW)
-
-
-def _occupied(timeline: Timeline, pipe: Pipe) -> int:
-    """Cycle at which a pipe is free again for good."""
-    return int(timeline["occupied"][timeline["pipe"] == pipe].max())
-
-
-def _timeline(
-    body: Body, device: Device, times: int, gm: tuple[GlobalTensor, ...], kernel_type: KernelType | None, l2_mode: str
-) -> Timeline:
-    def kernel(asc: AiCore, *tensors: GlobalTensor) -> None:
-        del tensors
-        for _ in range(times):
-            body(asc)
-
-    program = record(kernel, device, 1, gm, (), None, kernel_type).program
-    return schedule(program, device, l2_mode=l2_mode)
+def _repeated(program: ScheduleInput, times: int) -> ScheduleInput:
+    """The same calls, again and again."""
+    return replace(
+        program,
+        call_core=np.tile(program.call_core, times),
+        call_template=np.tile(program.call_template, times),
+        call_slot_start=np.tile(program.call_slot_start, times),
+    )

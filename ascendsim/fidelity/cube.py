@@ -6,7 +6,7 @@ every product, those for 910B1 and 950 do not (inferred): there each Mmad waits 
 
 from ascendsim.device import Device
 from ascendsim.dtypes import DTYPES, DType
-from ascendsim.fidelity.course import streamed_cycles
+from ascendsim.fidelity.course import Course
 from ascendsim.fidelity.measured import Measured, Uncovered
 from ascendsim.isa.mmad import MmadParams
 from ascendsim.memory import LocalTensor
@@ -17,8 +17,8 @@ _DTYPES = {"fp16": "half", "bf16": "bfloat16_t", "fp32": "float", "int8": "int8_
 _DRAINED = "Ascend910B3"
 
 
-def predict(row: Measured, device: Device) -> float:
-    """Return the cycles of a product in a long row of its like, each from zero.
+def course_of(row: Measured, device: Device) -> Course:
+    """Return a product in a long row of its like, each from zero.
 
     Raises:
         Uncovered: the row states no shape, or types that Mmad does not have here.
@@ -34,7 +34,7 @@ def predict(row: Measured, device: Device) -> float:
         if row.soc == _DRAINED:
             asc.pipe_barrier(Pipe.M)
 
-    return streamed_cycles(body, device, Pipe.M, (), KernelType.AIC_ONLY)
+    return Course(body, Pipe.M, device, is_streamed=True, kernel_type=KernelType.AIC_ONLY)
 
 
 def _type(name: str) -> DType:

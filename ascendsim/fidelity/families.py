@@ -9,10 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ascendsim.device import Device
+from ascendsim.errors import DeviceError
 from ascendsim.fidelity import cube, functions, moves, tile_ops, vectors
+from ascendsim.fidelity.course import Course
 from ascendsim.fidelity.measured import Measured, Uncovered
 
-Predict = Callable[[Measured, Device], float]
+Rebuild = Callable[[Measured, Device], Course]
 
 ELEMENTWISE = frozenset(
     {
@@ -25,30 +27,42 @@ ROW_EXPAND = frozenset({"TROWEXPAND"})
 BANK_HALF_MET = 7
 """The case of the bank conflict example that its own rule does not explain: a broadcast block."""
 
-_PREDICTORS: dict[tuple[int, str], Predict] = {
-    (2201, "mskpp_vector"): vectors.predict,
-    (2201, "ascendc_api"): vectors.predict,
-    (2201, "pto_tileop"): tile_ops.predict,
-    (2201, "mskpp_move"): moves.predict,
-    (2201, "mskpp_move_repeat"): moves.predict,
-    (2201, "mskpp_cube"): cube.predict,
-    (3510, "mskpp_move"): moves.predict,
-    (3510, "mskpp_cube"): cube.predict,
-    (3510, "pto_tileop_a5"): functions.predict,
-    (3510, "ascendc_reg"): functions.predict,
+_REBUILT_BY: dict[tuple[int, str], Rebuild] = {
+    (2201, "mskpp_vector"): vectors.course_of,
+    (2201, "ascendc_api"): vectors.course_of,
+    (2201, "pto_tileop"): tile_ops.course_of,
+    (2201, "mskpp_move"): moves.course_of,
+    (2201, "mskpp_move_repeat"): moves.course_of,
+    (2201, "mskpp_cube"): cube.course_of,
+    (3510, "mskpp_move"): moves.course_of,
+    (3510, "mskpp_cube"): cube.course_of,
+    (3510, "pto_tileop_a5"): functions.course_of,
+    (3510, "ascendc_reg"): functions.course_of,
 }
+
+
+def course_of(row: Measured, device: Device) -> Course:
+    """Return the instructions that were measured.
+
+    Raises:
+        Uncovered: they cannot be rebuilt.
+    """
+    rebuild = _REBUILT_BY.get((row.arch, row.family))
+    if rebuild is None:
+        raise Uncovered(f"nothing rebuilds measurements of family {row.family} on architecture {row.arch}")
+    return rebuild(row, device)
 
 
 def predict(row: Measured, device: Device) -> float:
     """Return the cycles that the model gives for what was measured.
 
     Raises:
-        Uncovered: it cannot be rebuilt.
+        Uncovered: it cannot be rebuilt, or the device has no cost for it.
     """
-    known = _PREDICTORS.get((row.arch, row.family))
-    if known is None:
-        raise Uncovered(f"nothing rebuilds measurements of family {row.family} on architecture {row.arch}")
-    return known(row, device)
+    try:
+        return course_of(row, device).cycles()
+    except DeviceError as error:
+        raise Uncovered(str(error)) from None
 
 
 @dataclass(frozen=True, slots=True)

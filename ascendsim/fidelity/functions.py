@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from ascendsim.device import Device
 from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, DType
-from ascendsim.fidelity.course import isolated_cycles, streamed_cycles
+from ascendsim.fidelity.course import Course
 from ascendsim.fidelity.measured import Measured, Uncovered
 from ascendsim.isa.micro import LoadDist, MaskReg, RegTensor, StoreDist, VectorFunction
 from ascendsim.memory import LocalTensor
@@ -44,16 +44,16 @@ class _TileOp:
     constant: float | None = None
 
 
-def predict(row: Measured, device: Device) -> float:
-    """Return the cycles of a measurement: of one tile operation alone, or of one call in a stream.
+def course_of(row: Measured, device: Device) -> Course:
+    """Return a measurement rebuilt: one tile operation alone, or one call in a stream.
 
     Raises:
         Uncovered: no micro-operation here does what was measured, or the measurement is of another family.
     """
     if row.family == "pto_tileop_a5":
-        return float(isolated_cycles(_tile_body(row, device), device, Pipe.V))
+        return Course(_tile_body(row, device), Pipe.V, device, is_streamed=False)
     if row.family == "ascendc_reg":
-        return streamed_cycles(_case_body(row), device, Pipe.V)
+        return Course(_case_body(row), Pipe.V, device, is_streamed=True)
     raise Uncovered(f"family {row.family} is no vector function of arch 3510")
 
 

@@ -1,16 +1,14 @@
 """Measurements against the model: relative errors by family, what is outside its bound, what nothing rebuilds."""
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from ascendsim.fidelity.errors_of import Errors
 from ascendsim.fidelity.families import Bound, Family
 from ascendsim.fidelity.measured import Measured, Uncovered
 
 WORST_ROWS = 5
-_SPREAD = 0.9
-_QUARTER = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,52 +29,6 @@ class Judged:
     def error(self) -> float:
         """Relative error."""
         return abs(self.bias)
-
-
-@dataclass(frozen=True)
-class Errors:
-    """Relative errors of some rows."""
-
-    values: tuple[float, ...]
-
-    @property
-    def median(self) -> float:
-        """The middle one, or the mean of the two in the middle."""
-        return quantile(self.values, 0.5)
-
-    @property
-    def p90(self) -> float:
-        """The 90th percentile."""
-        return quantile(self.values, _SPREAD)
-
-    @property
-    def mean(self) -> float:
-        """Their mean."""
-        return math.fsum(self.values) / len(self.values)
-
-    @property
-    def worst(self) -> float:
-        """The largest."""
-        return max(self.values)
-
-    @property
-    def within_quarter(self) -> float:
-        """Share of rows off by at most 25 %."""
-        return sum(value <= _QUARTER for value in self.values) / len(self.values)
-
-    @property
-    def accuracy(self) -> float:
-        """Mean of 1 - error, no row below 0."""
-        return math.fsum(max(0.0, 1 - value) for value in self.values) / len(self.values)
-
-
-def quantile(values: Sequence[float], share: float) -> float:
-    """Return a quantile, linear between neighbours."""
-    ordered = sorted(values)
-    at = share * (len(ordered) - 1)
-    low = math.floor(at)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT, HALF
-from ascendsim.fidelity.course import Body, streamed_cycles
+from ascendsim.fidelity.course import Body, Course
 from ascendsim.fidelity.measured import Measured, Uncovered
 from ascendsim.isa.fixpipe import FixpipeParamsV220
 from ascendsim.isa.load import LoadData2DParams
@@ -153,8 +153,8 @@ _IN_TWO_2201 = ("L1_TO_L0A", "L1_TO_L0B")
 _IN_TWO_3510 = ("GM_TO_UB", "UB_TO_GM", "L0C_TO_GM")
 
 
-def predict(row: Measured, device: Device) -> float:
-    """Return the cycles of a transfer in a long row of its like.
+def course_of(row: Measured, device: Device) -> Course:
+    """Return a transfer in a long row of its like.
 
     Raises:
         Uncovered: nothing here moves bytes on that path of the device.
@@ -169,7 +169,7 @@ def predict(row: Measured, device: Device) -> float:
     gm = place_in_gm([("x", FLOAT if path.kind == "float" else HALF, (row.bytes,))])
     body = _body(path, gm[0], row.bytes // pieces, pieces, waits=path.waits and not by_repeat)
     l2_mode = "miss" if path.misses or "L2 misses" in row.conditions else "hit"
-    return streamed_cycles(body, device, path.pipe, gm, path.kernel_type, l2_mode)
+    return Course(body, path.pipe, device, is_streamed=True, gm=gm, kernel_type=path.kernel_type, l2_mode=l2_mode)
 
 
 def _instructions(row: Measured, length: int) -> int:

@@ -20,8 +20,7 @@ from typing import cast as typing_cast
 
 from ascendsim.device import Device
 from ascendsim.dtypes import UINT8, DType
-from ascendsim.errors import DeviceError
-from ascendsim.fidelity.course import isolated_cycles
+from ascendsim.fidelity.course import Course
 from ascendsim.fidelity.measured import Measured, Uncovered
 from ascendsim.fidelity.rebuild import dtype_of, ub_tensor
 from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams, begin_count
@@ -46,30 +45,27 @@ _MOST_REPEATS = 255
 _ALIKE_BYTES = 512
 
 
-def predict(row: Measured, device: Device) -> float:
-    """Return the cycles that the model gives a measured tile operation, comparable with `row.cycles`.
+def course_of(row: Measured, device: Device) -> Course:
+    """Return a measured tile operation, rebuilt.
 
     Raises:
         Uncovered: no instructions here do that, or the row does not say enough to rebuild it.
     """
-    try:
-        if row.op == "TLOAD":
-            return _load(row, device)
-        if row.op == "TMATMUL":
-            return _product(row, device)
-        return _in_ub(row, device)
-    except DeviceError as error:
-        raise Uncovered(str(error)) from None
+    if row.op == "TLOAD":
+        return _load(row, device)
+    if row.op == "TMATMUL":
+        return _product(row, device)
+    return _in_ub(row, device)
 
 
-def _in_ub(row: Measured, device: Device) -> float:
+def _in_ub(row: Measured, device: Device) -> Course:
     if row.op not in _BODIES:
         raise Uncovered(f"{row.op} is not rebuilt")
     tile, body = _tile(row), _BODIES[row.op]
     why = _why_not(row.op, tile)
     if why:
         raise Uncovered(why)
-    return isolated_cycles(lambda asc: body(asc, tile), device, Pipe.V)
+    return Course(lambda asc: body(asc, tile), Pipe.V, device, is_streamed=False)
 
 
 def _why_not(op: str, tile: "Tile") -> str:
@@ -352,7 +348,7 @@ def _move(asc: AiCore, tile: Tile) -> None:
     asc.data_copy(tile.at(1), tile.at(0), DataCopyParams(tile.valid_rows, length, gap, gap))
 
 
-def _load(row: Measured, device: Device) -> float:
+def _load(row: Measured, device: Device) -> Course:
     """A load for each tile of the three outer dimensions, one burst a row; from L2."""
     stated = re.search(r"GM global shape (\d+)x(\d+)x(\d+)x(\d+)x(\d+);.*; ND;", row.conditions)
     if stated is None or row.cols is None:
@@ -367,10 +363,10 @@ def _load(row: Measured, device: Device) -> float:
         for number in range(count):
             asc.data_copy_pad(tile, gm[0][number * rows * cols], DataCopyExtParams(rows, cols * dtype.bytes, 0, pad))
 
-    return isolated_cycles(body, device, Pipe.MTE2, gm)
+    return Course(body, Pipe.MTE2, device, is_streamed=False, gm=gm)
 
 
-def _product(row: Measured, device: Device) -> float:
+def _product(row: Measured, device: Device) -> Course:
     if row.mkn is None:
         raise Uncovered("shape of the product not stated")
     m, k, n = row.mkn
@@ -381,7 +377,8 @@ def _product(row: Measured, device: Device) -> float:
         LocalTensor("b", TPosition.B2, kind, 0, 0x10000),
     )
     params = MmadParams(m, n, k)
-    return isolated_cycles(lambda asc: asc.mmad(*tensors, params), device, Pipe.M, (), KernelType.AIC_ONLY)
+    kind_of_core = KernelType.AIC_ONLY
+    return Course(lambda asc: asc.mmad(*tensors, params), Pipe.M, device, is_streamed=False, kernel_type=kind_of_core)
 
 
 _BODIES: dict[str, _Body] = {

@@ -18,8 +18,7 @@ from functools import partial
 
 from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT, UINT8, UINT32, DType
-from ascendsim.errors import DeviceError
-from ascendsim.fidelity.course import isolated_cycles, streamed_cycles
+from ascendsim.fidelity.course import Course
 from ascendsim.fidelity.measured import Measured, Uncovered
 from ascendsim.fidelity.rebuild import dtype_of, ub_tensor
 from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams, set_mask, set_mask_mode
@@ -38,18 +37,15 @@ _BLOCKS = 8
 """Datablocks of a contiguous repeat of the widest operand."""
 
 
-def predict(row: Measured, device: Device) -> float:
-    """Return the cycles that the model gives a measured vector instruction, comparable with `row.cycles`.
+def course_of(row: Measured, device: Device) -> Course:
+    """Return a measured vector instruction, rebuilt.
 
     Raises:
         Uncovered: no instruction here does that, or the row does not say enough to rebuild it.
     """
     if row.family not in FAMILIES:
         raise Uncovered(f"family {row.family} is none of single vector instructions")
-    try:
-        return _streamed(row, device) if row.family == "mskpp_vector" else _alone(row, device)
-    except DeviceError as error:
-        raise Uncovered(str(error)) from None
+    return _streamed(row, device) if row.family == "mskpp_vector" else _alone(row, device)
 
 
 # ---- streams ------------------------------------------------------------------------------------------------------
@@ -97,7 +93,7 @@ _Issue = Callable[[AiCore, _Operands], None]
 """Records one instruction under the mask that is set, which is full."""
 
 
-def _streamed(row: Measured, device: Device) -> float:
+def _streamed(row: Measured, device: Device) -> Course:
     if row.op not in _STREAMED:
         raise Uncovered(f"no instruction does {row.op}")
     if row.repeat is None:
@@ -109,7 +105,7 @@ def _streamed(row: Measured, device: Device) -> float:
     def once(asc: AiCore) -> None:
         issue(asc, operands)
 
-    return streamed_cycles(once, device, Pipe.V)
+    return Course(once, Pipe.V, device, is_streamed=True)
 
 
 def _two_sources(name: str) -> _Issue:
@@ -210,15 +206,13 @@ SubRelu, multiply-add with Relu, comparison into the register, merge sort, conve
 # ---- one call -----------------------------------------------------------------------------------------------------
 
 
-def _alone(row: Measured, device: Device) -> float:
+def _alone(row: Measured, device: Device) -> Course:
     if row.op == "Add" and row.repeat is not None:
-        return isolated_cycles(
-            partial(_add_at, _Placed.of(row.conditions), dtype_of(row.dtype), row.repeat), device, Pipe.V
-        )
+        add = partial(_add_at, _Placed.of(row.conditions), dtype_of(row.dtype), row.repeat)
+        return Course(add, Pipe.V, device, is_streamed=False)
     if row.op == "reduce_sequence":
-        return isolated_cycles(
-            partial(_reduce_in_turn, _sequence(row.conditions), _floats(row.conditions)), device, Pipe.V
-        )
+        reductions = partial(_reduce_in_turn, _sequence(row.conditions), _floats(row.conditions))
+        return Course(reductions, Pipe.V, device, is_streamed=False)
     raise Uncovered(f"{row.op} is not rebuilt")
 
 

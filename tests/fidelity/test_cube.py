@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascendsim.fidelity import cube
+from ascendsim.fidelity.families import predict
 from ascendsim.fidelity.measured import Uncovered, read_instructions
 from ascendsim.fidelity.target import device_of
 
@@ -18,7 +18,7 @@ ROWS = tuple(r for r in read_instructions() if r.family == "mskpp_cube" and r.is
 def test_mean_errors(soc, count):
     rows = [r for r in ROWS if r.soc == soc]
     assert len(rows) == count
-    assert mean(abs(cube.predict(r, device_of(r)) - r.cycles) / r.cycles for r in rows) <= 0.01
+    assert mean(abs(predict(r, device_of(r)) - r.cycles) / r.cycles for r in rows) <= 0.01
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)
@@ -28,7 +28,7 @@ def test_cycles_of_a_product(m, k, n):
     steps = -(-m // 16) * -(-k // 16) * -(-n // 16)
     for soc, head in (("Ascend910B1", 2), ("Ascend910B3", 23), ("Ascend910_95 (A5)", 0)):
         measured = replace(next(r for r in ROWS if r.soc == soc), mkn=(m, k, n))
-        assert cube.predict(measured, device_of(measured)) == head + steps
+        assert predict(measured, device_of(measured)) == head + steps
 
 
 def test_what_mmad_does_not_have_is_uncovered():
@@ -38,5 +38,5 @@ def test_what_mmad_does_not_have_is_uncovered():
     ):
         measured = replace(ROWS[0], **change)
         with pytest.raises(Uncovered) as caught:
-            cube.predict(measured, device_of(measured))
+            predict(measured, device_of(measured))
         assert str(caught.value) == text

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascendsim.fidelity.functions import FAMILIES, predict
+from ascendsim.fidelity.families import predict
+from ascendsim.fidelity.functions import FAMILIES
 from ascendsim.fidelity.measured import Measured, Uncovered, read_instructions
 from ascendsim.fidelity.target import device_of
 

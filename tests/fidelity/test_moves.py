@@ -5,7 +5,7 @@ from statistics import mean
 
 import pytest
 
-from ascendsim.fidelity import moves
+from ascendsim.fidelity.families import predict
 from ascendsim.fidelity.measured import Uncovered, read_instructions
 from ascendsim.fidelity.target import device_of
 
@@ -14,7 +14,7 @@ ROWS = tuple(r for r in read_instructions() if r.family in ("mskpp_move", "mskpp
 
 def errors(arch, *ops, families=("mskpp_move",)):
     rows = [r for r in ROWS if r.arch == arch and r.op in ops and r.family in families]
-    return [abs(moves.predict(r, device_of(r)) - r.cycles) / r.cycles for r in rows]
+    return [abs(predict(r, device_of(r)) - r.cycles) / r.cycles for r in rows]
 
 
 @pytest.mark.parametrize(
@@ -73,25 +73,25 @@ def row(op, length, arch=2201):
 )
 def test_cycles_of_a_transfer(op, length, cycles):
     measured = row(op, length)
-    assert moves.predict(measured, device_of(measured)) == cycles
+    assert predict(measured, device_of(measured)) == cycles
 
 
 def test_long_transfers_of_3510_are_two():
     short, long = row("UB_TO_GM", 16384, 3510), row("UB_TO_GM", 32768, 3510)
     device = device_of(short)
-    assert moves.predict(long, device) == 2 * moves.predict(short, device)
+    assert predict(long, device) == 2 * predict(short, device)
 
 
 @pytest.mark.parametrize("op", ["L1_TO_UB", "UB_TO_L1", "L0C_TO_UB", "L1_TO_GM"])
 def test_paths_without_an_instruction_are_uncovered(op):
     measured = row(op, 4096, 3510)
     with pytest.raises(Uncovered) as caught:
-        moves.predict(measured, device_of(measured))
+        predict(measured, device_of(measured))
     assert str(caught.value) == f"no instruction of Ascend950PR_9589 moves bytes on the path {op}"
 
 
 def test_a_move_of_unknown_length_is_uncovered():
     measured = row("GM_TO_UB", None)
     with pytest.raises(Uncovered) as caught:
-        moves.predict(measured, device_of(measured))
+        predict(measured, device_of(measured))
     assert str(caught.value) == "it does not say how many bytes it moves"

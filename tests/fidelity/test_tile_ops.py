@@ -7,8 +7,8 @@ import pytest
 from fidelity_harness import errors, mean, shipped
 
 from ascendsim.device import load_device
+from ascendsim.fidelity.families import predict
 from ascendsim.fidelity.measured import Uncovered
-from ascendsim.fidelity.tile_ops import predict
 
 DEVICE = load_device("Ascend910B1")
 ROWS = shipped("pto_tileop")

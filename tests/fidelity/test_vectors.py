@@ -8,8 +8,8 @@ import pytest
 from fidelity_harness import errors, mean, shipped
 
 from ascendsim.device import load_device
+from ascendsim.fidelity.families import predict
 from ascendsim.fidelity.measured import Uncovered
-from ascendsim.fidelity.vectors import predict
 
 DEVICE = load_device("Ascend910B1")
 MISSING = {"VADDRELUCONV", "VSUBRELUCONV", "VCMP", "VCONVVDEQ", "VMRGSORT", "VMADDRELU"}

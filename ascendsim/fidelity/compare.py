@@ -1,0 +1,119 @@
+"""The model against all measurements of a folder."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ascendsim.errors import InputError
+from ascendsim.fidelity.crossing import Crossing, cross_validate
+from ascendsim.fidelity.families import FAMILIES, Family, predict
+from ascendsim.fidelity.judge import Fidelity, Judged, Verdict, judge
+from ascendsim.fidelity.judge_kernels import JudgedKernel, KernelVerdict, judge_kernels
+from ascendsim.fidelity.kernels import predict as predict_kernel
+from ascendsim.fidelity.measured import DATA, read_instructions, read_kernels
+from ascendsim.fidelity.target import device_of
+from ascendsim.progress import Progress, silent, stage
+
+KERNELS = "kernels"
+"""What whole kernels are called where families are named."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `ascendsim fidelity` answers.
+
+    Attributes:
+        instructions: instructions, moves, products and tile operations.
+        kernels: whole kernels; None if they were not asked for.
+        crossings: errors of coefficients that were fitted without the rows they are judged by.
+    """
+
+    instructions: Fidelity
+    kernels: KernelVerdict | None
+    crossings: tuple[Crossing, ...]
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """Bounds that are not held, in words."""
+        said = [f"{v.family.title}: {text}" for v in self.instructions.broken for text in v.broken]
+        if self.kernels is not None:
+            said += [f"whole kernels: {text}" for text in self.kernels.broken]
+        return tuple(said)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        return {
+            "coverage": self.instructions.coverage,
+            "families": [_family(v) for v in self.instructions.verdicts],
+            "rows": [_row(j) for j in (*self.instructions.judged, *self.instructions.apart)],
+            "kernels": None if self.kernels is None else _kernels(self.kernels),
+            "cross_validation": [c.to_dict() for c in self.crossings],
+            "broken": list(self.broken),
+        }
+
+
+def _family(verdict: Verdict) -> dict[str, Any]:
+    family = verdict.family
+    found: dict[str, Any] = {
+        "name": family.name,
+        "title": family.title,
+        "arch": family.arch,
+        "rows": len(verdict.rows),
+        "covered": len(verdict.covered),
+    }
+    if verdict.errors is not None:
+        found |= verdict.errors.to_dict()
+    return found | {"broken": list(verdict.broken)}
+
+
+def _row(judged: Judged) -> dict[str, Any]:
+    row = judged.row
+    found = {"id": row.id, "op": row.op, "status": row.status, "measured_cycles": row.cycles}
+    return found | ({"why_not": judged.reason} if judged.predicted is None else {"predicted_cycles": judged.predicted})
+
+
+def _kernels(verdict: KernelVerdict) -> dict[str, Any]:
+    return {
+        "rows": [_kernel(j) for j in verdict.rows],
+        "errors": None if verdict.errors is None else verdict.errors.to_dict(),
+        "rankings": [{"kernel": r.kernel, "variants": r.variants, "spearman": r.correlation} for r in verdict.rankings],
+        "broken": list(verdict.broken),
+    }
+
+
+def _kernel(judged: JudgedKernel) -> dict[str, Any]:
+    found: dict[str, Any] = {"id": judged.row.id, "op": judged.row.op, "measured_us": judged.row.us}
+    if judged.prediction is None:
+        return found | {"why_not": judged.reason}
+    return found | {"predicted_us": judged.prediction.us, "names_bottleneck": judged.names_bottleneck}
+
+
+def compare(folder: Path | None = None, names: tuple[str, ...] = (), progress: Progress = silent) -> Comparison:
+    """Predict every measurement of a folder and judge the model by them.
+
+    Args:
+        folder: with instruction_cycles.csv and kernels.csv; None for the measurements that the package ships.
+        names: only these families, "kernels" among them; empty for all.
+        progress: told of each stage how much is done.
+
+    Raises:
+        InputError: a file cannot be read, or there is no family of a name.
+    """
+    place = DATA if folder is None else folder
+    families = _chosen(names)
+    rows = read_instructions(place) if families else ()
+    found = judge(rows, families, lambda row: predict(row, device_of(row)), stage(progress, "measurements"))
+    kernels = None
+    if not names or KERNELS in names:
+        kernels = judge_kernels(read_kernels(place), predict_kernel, stage(progress, "kernels"))
+    return Comparison(found, kernels, cross_validate(found))
+
+
+def _chosen(names: Iterable[str]) -> tuple[Family, ...]:
+    wanted = tuple(names)
+    known = {family.name: family for family in FAMILIES}
+    for name in wanted:
+        if name not in known and name != KERNELS:
+            raise InputError(f"--family {name}: no such family; there are: {', '.join([*known, KERNELS])}")
+    return tuple(f for f in FAMILIES if not wanted or f.name in wanted)

@@ -1,0 +1,141 @@
+"""Predicted against measured, both by equal factors; a point on the line is right."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ascendsim.fidelity.judge import Fidelity, Verdict
+from ascendsim.plot.canvas import Line, Look, Picture, Text
+from ascendsim.plot.fonts import text_width
+from ascendsim.plot.log_axis import LogAxis, log_axis
+from ascendsim.plot.paint import png
+from ascendsim.plot.style import (
+    COLOURS,
+    FRAME,
+    GRID,
+    INK,
+    LINE,
+    LOW,
+    MIDDLE,
+    OVER,
+    SMALL,
+    SOFT,
+    WIDTH,
+    WORDS,
+    Entry,
+    legend,
+    legend_rows,
+    title_lines,
+)
+from ascendsim.terms import Pipe
+
+_LEFT, _GAP, _RIGHT, _TOP = 0.75, 0.85, 0.3, 0.95
+_FOOT = 0.9
+_DOT, _TICK = 0.022, 0.042
+_NEAR = 1.25
+"""The dashed lines are this factor from the line of equality."""
+_INKS = (COLOURS[Pipe.MTE2], COLOURS[Pipe.V], COLOURS[Pipe.M], COLOURS[Pipe.FIX], COLOURS[Pipe.S], COLOURS[Pipe.MTE3])
+_GROUPS = (
+    ("vector instructions in a stream", ("vector_steady",)),
+    ("tile operations and vector functions", ("tile_june", "tile_published", "tile_other", "sequence", "tile_3510")),
+    ("Mmad", ("mmad", "mmad_3510")),
+    ("bank conflicts", ("bank", "bank_half", "bank_3510")),
+    ("moves", ("moves_3510", "gm_to_ub", "ub_to_gm", "l0c_to_gm", "gm_to_l1", "gm_to_l1_nd2nz", "gm_to_l0")),
+    ("moves on the chip", ("l1_to_l0a", "l1_to_l0b", "ub_to_ub", "l1_to_bt_fb", "load_repeats")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    """Points of one colour: (measured, predicted)."""
+
+    label: str
+    ink: str
+    points: tuple[tuple[float, float], ...]
+
+
+def fidelity_png(found: Fidelity) -> bytes:
+    """Draw all covered rows as PNG, one panel for each architecture."""
+    return png(fidelity_picture(found))
+
+
+def fidelity_picture(found: Fidelity) -> Picture:
+    """Draw all covered rows, one panel for each architecture."""
+    archs = sorted({v.family.arch for v in found.verdicts if v.covered})
+    panels = [(f"arch {arch}, cycles", _clouds(found, arch)) for arch in archs]
+    facts = [f"{sum(len(c.points) for _, clouds in panels for c in clouds):,} measurements", "dashed: 25 % off"]
+    return cloud_picture("Predicted against measured", facts, panels)
+
+
+def _clouds(found: Fidelity, arch: int) -> tuple[Cloud, ...]:
+    clouds = []
+    for (label, names), ink in zip(_GROUPS, _INKS, strict=True):
+        verdicts = [v for v in found.verdicts if v.family.arch == arch and v.family.name in names]
+        points = dict(point for v in verdicts for point in _points(v))
+        if points:
+            clouds.append(Cloud(label, ink, tuple(points.values())))
+    return tuple(clouds)
+
+
+def _points(verdict: Verdict) -> list[tuple[str, tuple[float, float]]]:
+    return [(j.row.id, (j.row.cycles, j.predicted)) for j in verdict.covered if j.predicted is not None]
+
+
+def cloud_picture(title: str, facts: Sequence[str], panels: Sequence[tuple[str, tuple[Cloud, ...]]]) -> Picture:
+    """Draw panels side by side: measured to the right, predicted upwards, on the same axes."""
+    side = (WIDTH - _LEFT - _RIGHT - _GAP * (len(panels) - 1)) / max(2, len(panels))
+    entries = [Entry(label, Look(ink, INK)) for label, ink in _legend(panels).items()]
+    foot = _FOOT + LINE * legend_rows(entries, WIDTH - _LEFT - _RIGHT)
+    picture = Picture(WIDTH, _TOP + side + foot)
+    for number, (name, clouds) in enumerate(panels):
+        _panel(picture, _LEFT + number * (side + _GAP), side, name, clouds)
+    legend(picture, entries, _LEFT, _TOP + side + 0.7, WIDTH - _LEFT - _RIGHT)
+    title_lines(picture, title, facts)
+    return picture
+
+
+def _legend(panels: Sequence[tuple[str, tuple[Cloud, ...]]]) -> dict[str, str]:
+    return {cloud.label: cloud.ink for _, clouds in panels for cloud in clouds}
+
+
+def _panel(picture: Picture, left: float, side: float, name: str, clouds: tuple[Cloud, ...]) -> None:
+    values = [value for cloud in clouds for point in cloud.points for value in point]
+    x, y = log_axis(values, left, left + side), log_axis(values, _TOP + side, _TOP)
+    _frame(picture, x, y)
+    for factor in (1 / _NEAR, 1.0, _NEAR):
+        first, last = max(x.first, x.first / factor), min(x.last, x.last / factor)
+        dashes = None if factor == 1 else (3.0, 2.0)
+        start, end = (x.at(first), y.at(first * factor)), (x.at(last), y.at(last * factor))
+        picture.add(Line(start, end, SOFT, 0.7, dashes), LOW)
+    for cloud in clouds:
+        boxes = [_dot(x.at(measured), y.at(predicted)) for measured, predicted in cloud.points]
+        for box in boxes:
+            picture.boxes([box], Look(cloud.ink, INK, 0.25), MIDDLE)
+    picture.add(Text((x.start + x.end) / 2, _TOP - 0.14, name, SMALL, INK), WORDS)
+    picture.add(Text((x.start + x.end) / 2, _TOP + side + 0.36, "measured", SMALL, INK), WORDS)
+    picture.add(Text(left - 0.62, _TOP + side / 2, "predicted", SMALL, INK, upright=True), WORDS)
+
+
+def _dot(x: float, y: float) -> tuple[float, float, float, float]:
+    return x - _DOT, y - _DOT, x + _DOT, y + _DOT
+
+
+def _frame(picture: Picture, x: LogAxis, y: LogAxis) -> None:
+    corners = [(x.start, y.start), (x.end, y.start), (x.end, y.end), (x.start, y.end)]
+    for start, end in zip(corners, [*corners[1:], corners[0]], strict=True):
+        picture.add(Line(start, end, "#000000", FRAME), OVER)
+    free, last = 0.0, y.start + LINE
+    for value in x.ticks((1,)):
+        at, text = x.at(value), f"{value:,}"
+        picture.add(Line((at, y.start), (at, y.end), "#e6e6e6", 0.5), GRID)
+        picture.add(Line((at, y.start), (at, y.start + _TICK), "#000000", FRAME), OVER)
+        half = text_width(text, SMALL) / 2
+        if at - half > free:
+            picture.add(Text(at, y.start + _TICK + 0.09, text, SMALL, INK), WORDS)
+            free = at + half + 0.1
+    for value in y.ticks((1,)):
+        at = y.at(value)
+        picture.add(Line((x.start, at), (x.end, at), "#e6e6e6", 0.5), GRID)
+        picture.add(Line((x.start - _TICK, at), (x.start, at), "#000000", FRAME), OVER)
+        if last - at >= LINE:
+            picture.add(Text(x.start - 0.07, at, f"{value:,}", SMALL, INK, side="right"), WORDS)
+            last = at
