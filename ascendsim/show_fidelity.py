@@ -9,8 +9,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ascendsim.fidelity.compare import Comparison
+from ascendsim.fidelity.crossing import CrossedFamily
+from ascendsim.fidelity.errors_of import Errors
 from ascendsim.fidelity.families import Bound
 from ascendsim.fidelity.judge import Fidelity, Judged, Verdict
+from ascendsim.fidelity.judge_kernels import JudgedKernel, KernelVerdict
 
 Cells = list[tuple[str, ...]]
 _FAMILY_COLUMNS = ("family", "arch", "rows", "covered", "median", "p90", "mean", "worst", "bound", "held")
@@ -87,6 +91,60 @@ def apart_cells(found: Fidelity) -> Cells:
     ]
 
 
+_KERNEL_COLUMNS = ("kernel", "what", "measured us", "predicted us", "error", "slowest pipe", "named")
+_CROSSED_COLUMNS = ("family", "coefficients", "rows", "mean error, fitted half", "mean error, other half")
+
+
+def kernel_cells(found: KernelVerdict) -> Cells:
+    """One line for each kernel that is covered."""
+    named = {True: "yes", False: "no", None: ""}
+    return [
+        (
+            j.row.id,
+            kernel_words(j),
+            f"{j.row.us:.6g}",
+            f"{j.prediction.us:.6g}",
+            f"{j.bias:+.1%}",
+            j.measured_bottleneck,
+            named[j.names_bottleneck],
+        )
+        for j in found.covered
+        if j.prediction is not None
+    ]
+
+
+def kernel_words(judged: JudgedKernel) -> str:
+    """Return what a kernel is, in a few words."""
+    row = judged.row
+    return f"{row.op} {row.dtype} {row.shape}, {row.tiling}, arch {row.arch}, {row.cores or '?'} cores"
+
+
+def crossed_cells(found: Sequence[CrossedFamily]) -> Cells:
+    """One line for each family whose coefficients are fitted."""
+    return [
+        (c.title, str(c.paths), str(len(c.fitted.values)), f"{c.fitted.mean:.2%}", f"{c.kept_back.mean:.2%}")
+        for c in found
+    ]
+
+
+def kernels_text(found: KernelVerdict) -> list[str]:
+    """Return what whole kernels come to, as sentences."""
+    said = [f"{len(found.covered)} of {len(found.rows)} measured kernels are covered."]
+    if found.errors is not None:
+        e = found.errors
+        said.append(
+            f"Task duration: median error {e.median:.1%}, 90th percentile {e.p90:.1%}, worst {e.worst:.1%}. Of the "
+            f"{len(found.judged)} whose whole schedule is stated: {_median(found.judged)}."
+        )
+    said += [f"Variants of {r.kernel}: rank correlation {r.correlation:.2f} over {r.variants}." for r in found.rankings]
+    return said
+
+
+def _median(rows: Sequence[JudgedKernel]) -> str:
+    errors = Errors(tuple(row.error for row in rows)) if rows else None
+    return "none" if errors is None else f"median {errors.median:.1%}"
+
+
 _TABLES = (
     ("Not covered: no instruction here does this", ("operation", "why", "rows"), uncovered_cells),
     (
@@ -103,18 +161,53 @@ def coverage_text(found: Fidelity) -> str:
     return f"{covered} of {len(found.judged)} usable measurements are covered ({found.coverage:.1%})"
 
 
-def terminal(found: Fidelity) -> RenderableType:
+def terminal(found: Comparison) -> RenderableType:
     """Return everything for a terminal."""
-    parts: list[RenderableType] = [
-        Text(coverage_text(found)),
-        _table("Relative errors by family", _FAMILY_COLUMNS, family_cells(found)),
-    ]
-    parts += [Text(f"{v.family.title}: {'; '.join(v.broken)}", "bold red") for v in found.broken]
-    parts += [
-        _table(f"Worst rows: {v.family.title}", _ROW_COLUMNS, row_cells(v.worst)) for v in found.verdicts if v.worst
-    ]
-    parts += [_table(title, columns, cells(found)) for title, columns, cells in _TABLES if cells(found)]
+    parts: list[RenderableType] = []
+    for part in _parts(found):
+        if isinstance(part, str):
+            parts.append(Text(part))
+        else:
+            parts.append(_table(*part))
+    parts += [Text(text, "bold red") for text in found.broken]
     return Group(*parts)
+
+
+Section = tuple[str, tuple[str, ...], Cells]
+"""Title, columns, rows."""
+
+
+def _parts(found: Comparison) -> Iterator[str | Section]:
+    """Sentences and tables, in the order in which they are shown."""
+    rows = found.instructions
+    if rows.judged:
+        yield f"{coverage_text(rows)}."
+        yield "Relative errors by family", _FAMILY_COLUMNS, family_cells(rows)
+        yield from (
+            (f"Worst rows: {v.family.title}, arch {v.family.arch}", _ROW_COLUMNS, row_cells(v.worst))
+            for v in rows.verdicts
+            if v.worst
+        )
+    if found.crossings:
+        yield (
+            "Coefficients that are fitted were fitted once more on one random half of their measurements and judged by "
+            "the other half, both ways."
+        )
+        yield "Cross-validation", _CROSSED_COLUMNS, crossed_cells(found.crossings)
+    if found.kernels is not None and found.kernels.rows:
+        yield from kernels_text(found.kernels)
+        yield "Whole kernels", _KERNEL_COLUMNS, kernel_cells(found.kernels)
+        yield "Kernels that are not covered", ("why", "kernels"), uncovered_kernel_cells(found.kernels)
+    yield from ((title, columns, cells(rows)) for title, columns, cells in _TABLES if cells(rows))
+
+
+def uncovered_kernel_cells(found: KernelVerdict) -> Cells:
+    """Why kernels are not covered, and which."""
+    reasons: dict[str, list[str]] = {}
+    for j in found.rows:
+        if j.prediction is None:
+            reasons.setdefault(j.reason, []).append(j.row.id)
+    return [(reason, ", ".join(ids)) for reason, ids in sorted(reasons.items())]
 
 
 def _table(title: str, columns: Sequence[str], cells: Cells) -> Table:
@@ -126,24 +219,18 @@ def _table(title: str, columns: Sequence[str], cells: Cells) -> Table:
     return table
 
 
-def markdown(found: Fidelity) -> str:
-    """Return everything as Markdown."""
-    return "\n".join(_markdown(found)) + "\n"
+def markdown(found: Comparison) -> str:
+    """Return everything as Markdown, to stand below a heading of its own."""
+    lines: list[str] = []
+    for part in _parts(found):
+        lines += ["", part] if isinstance(part, str) else _section(*part)
+    if found.broken:
+        lines += ["", "Bounds that are not held:", "", *(f"- {text}" for text in found.broken)]
+    return "\n".join(lines[1:]) + "\n"
 
 
-def _markdown(found: Fidelity) -> Iterator[str]:
-    yield f"{coverage_text(found)}."
-    yield from _section("Errors by family", _FAMILY_COLUMNS, family_cells(found))
-    for verdict in found.verdicts:
-        if verdict.worst:
-            yield from _section(f"Worst rows: {verdict.family.title}", _ROW_COLUMNS, row_cells(verdict.worst), 3)
-    for title, columns, cells in _TABLES:
-        if cells(found):
-            yield from _section(title, columns, cells(found))
-
-
-def _section(title: str, columns: Sequence[str], cells: Cells, level: int = 2) -> Iterator[str]:
-    yield from ("", f"{'#' * level} {title}", "", f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}")
+def _section(title: str, columns: Sequence[str], cells: Cells) -> Iterator[str]:
+    yield from ("", f"### {title}", "", f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}")
     yield from (f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in cells)
 
 
@@ -157,5 +244,31 @@ def rows_csv(found: Fidelity) -> str:
         row = j.row
         writer.writerow(
             (row.id, row.arch, row.family, row.op, what(j), row.status, f"{row.cycles:.6g}", predicted, j.reason)
+        )
+    return file.getvalue()
+
+
+def kernels_csv(found: KernelVerdict) -> str:
+    """Return every kernel with what was measured and predicted, as CSV."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(
+        ("id", "arch", "category", "op", "shape", "tiling", "cores", "measured_us", "predicted_us", "why_not")
+    )
+    for j in found.rows:
+        row, predicted = j.row, "" if j.prediction is None else f"{j.prediction.us:.6g}"
+        writer.writerow(
+            (
+                row.id,
+                row.arch,
+                row.category,
+                row.op,
+                row.shape,
+                row.tiling,
+                row.cores,
+                f"{row.us:.6g}",
+                predicted,
+                j.reason,
+            )
         )
     return file.getvalue()

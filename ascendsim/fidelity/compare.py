@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ascendsim.errors import InputError
-from ascendsim.fidelity.crossing import Crossing, cross_validate
+from ascendsim.fidelity.crossing import CrossedFamily, cross_validate
 from ascendsim.fidelity.families import FAMILIES, Family, predict
 from ascendsim.fidelity.judge import Fidelity, Judged, Verdict, judge
 from ascendsim.fidelity.judge_kernels import JudgedKernel, KernelVerdict, judge_kernels
@@ -31,7 +31,7 @@ class Comparison:
 
     instructions: Fidelity
     kernels: KernelVerdict | None
-    crossings: tuple[Crossing, ...]
+    crossings: tuple[CrossedFamily, ...]
 
     @property
     def broken(self) -> tuple[str, ...]:
@@ -107,7 +107,8 @@ def compare(folder: Path | None = None, names: tuple[str, ...] = (), progress: P
     kernels = None
     if not names or KERNELS in names:
         kernels = judge_kernels(read_kernels(place), predict_kernel, stage(progress, "kernels"))
-    return Comparison(found, kernels, cross_validate(found))
+    wanted = [j.row for j in found.judged]
+    return Comparison(found, kernels, cross_validate(wanted, stage(progress, "cross-validation")))
 
 
 def _chosen(names: Iterable[str]) -> tuple[Family, ...]:

@@ -1,9 +1,9 @@
 """Fits of the device files' coefficients to measurements: few numbers for each family and type, of round values.
 
-What is fitted: the cycles of a repeat and the least distance of two instructions of a vector family, the lines of a path
-from or to GM, the fixed part and the rate of a move on the chip, the parts of a product. Each makes the mean of the
-relative errors least, which lets a few odd measurements be odd. Fixed parts of vector instructions are not fitted: they
-show in isolated tile operations only, too few for each family, and come from published tables.
+What is fitted: the cycles of a repeat and the least distance of two instructions of a vector family, the lines of a
+path from or to GM, the fixed part and the rate of a move on the chip, the parts of a product. Each makes the mean of
+the relative errors least, which lets a few odd measurements be odd. Fixed parts of vector instructions are not fitted:
+they show in isolated tile operations only, too few for each family, and come from published tables.
 """
 
 import random
@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from ascendsim.device import CubeCost, Device, Line, LocalCost, TransferCost, VectorCost
 from ascendsim.fidelity.course import Course
-from ascendsim.fidelity.quick import Path, cost_at, quick_cycles, with_cost
+from ascendsim.fidelity.quick import Path, cost_at, moved_bytes, quick_cycles, with_cost
 
 LEAST_POINTS = 6
 """Measurements that a fit needs; with fewer the coefficients stay as they are."""
@@ -98,8 +98,7 @@ def _cube(device: Device, path: Path, cost: Any, points: Sequence[Point]) -> Bas
 
 def _transfer(device: Device, path: Path, cost: Any, points: Sequence[Point]) -> BaseModel:
     """As many lines as there are, each through two of the measurements, the steeper ones for longer transfers."""
-    sizes = [(_bytes(point, device), point.cycles) for point in points]
-    sizes.sort()
+    sizes = sorted((float(moved_bytes(point.course)), point.cycles) for point in points)
     best, least = cost, mean_error(points, with_cost(device, path, cost))
     for lines in _lines(sizes, len(cost.lines)):
         tried = cost.model_copy(update={"lines": lines})
@@ -107,12 +106,6 @@ def _transfer(device: Device, path: Path, cost: Any, points: Sequence[Point]) ->
         if error < least - 1e-9:
             best, least = tried, error
     return best  # type: ignore[no-any-return]
-
-
-def _bytes(point: Point, device: Device) -> int:
-    from_columns = point.course.program
-    del from_columns, device
-    raise NotImplementedError
 
 
 def _lines(sizes: Sequence[tuple[float, float]], count: int) -> Iterator[tuple[Line, ...]]:

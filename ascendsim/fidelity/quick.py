@@ -5,6 +5,7 @@ Right where the pipe is the one that holds a stream up, which a test holds again
 
 from typing import Any
 
+import numpy as np
 from pydantic import BaseModel
 
 from ascendsim.cost import template_schedules
@@ -45,7 +46,8 @@ def paths_of(course: Course) -> tuple[Path, ...]:
     """
     used: list[Path] = []
     template_schedules(course.program, _noting(course.device, used))
-    return tuple(dict.fromkeys(used))
+    missed = "_miss" if course.l2_mode == "hit" else "_hit"
+    return tuple(path for path in dict.fromkeys(used) if not path[-1].endswith(missed))
 
 
 class _Noted(dict[str, Any]):
@@ -60,7 +62,9 @@ class _Noted(dict[str, Any]):
         return super().__getitem__(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        return self[key] if key in self else default
+        if key not in self:
+            return default
+        return self[key]
 
 
 def _noting(device: Device, used: list[Path]) -> Device:
@@ -73,33 +77,40 @@ def _noting(device: Device, used: list[Path]) -> Device:
 
 def quick_cycles(course: Course, device: Device) -> float:
     """Return the cycles of a course on a device by adding up what its instructions hold its pipe."""
-    total, cold, drain = 0.0, not course.is_streamed, 0
-    waits = any(rows["kind"] == Kind.BARRIER for rows in _rows(course, device))
-    cold = cold or waits
-    for row in _rows(course, device):
+    rows = _rows(course, device)
+    cold = not course.is_streamed or any(row["kind"] == Kind.BARRIER for row in rows)
+    total, drain = 0, 0
+    for row in rows:
         if row["kind"] == Kind.BARRIER:
-            total += drain + row["occupancy"]
-            cold, drain = True, 0
-            continue
-        suffix = "_hit" if row["kind"] == Kind.TRANSFER and course.l2_mode == "hit" else ""
-        startup = row[f"startup{suffix}"] if cold else row[f"startup_warm{suffix}"]
-        held = row["occupancy"]
-        if row["kind"] == Kind.TRANSFER:
-            data = -(-row[f"bytes{suffix}"] * UNITS_PER_BYTE // row[f"cap_units{suffix}"])
-            total += max(startup + data, held)
+            total, drain, cold = total + drain + row["occupancy"], 0, True
         else:
-            total += startup + held
-        cold, drain = False, row["drain"]
-    return total + (0 if course.is_streamed else drain)
+            total, drain, cold = total + _held(row, course.l2_mode, cold=cold), row["drain"], False
+    return float(total if course.is_streamed else total + drain)
+
+
+def _held(row: dict[str, int], l2_mode: str, *, cold: bool) -> int:
+    """Cycles that an instruction or transfer holds its pipe, alone on its link."""
+    is_transfer = row["kind"] == Kind.TRANSFER
+    suffix = "_hit" if is_transfer and l2_mode == "hit" else ""
+    startup = row[f"startup{suffix}" if cold else f"startup_warm{suffix}"]
+    if not is_transfer:
+        return startup + row["occupancy"]
+    data = -(-row[f"bytes{suffix}"] * UNITS_PER_BYTE // row[f"cap_units{suffix}"])
+    return max(startup + data, row["occupancy"])
 
 
 def _rows(course: Course, device: Device) -> list[dict[str, int]]:
     """The rows of the course's pipe."""
     schedules = template_schedules(course.program, device)
-    rows = []
+    rows: list[dict[str, int]] = []
     for number in course.program.calls["template"].tolist():
         columns = schedules[number].columns
-        for at in range(len(schedules[number])):
-            if columns["pipe"][at] == course.pipe:
-                rows.append({name: int(column[at]) for name, column in columns.items()})
+        mine = np.flatnonzero(columns["pipe"] == course.pipe)
+        rows += ({name: int(column[at]) for name, column in columns.items()} for at in mine)
     return rows
+
+
+def moved_bytes(course: Course) -> int:
+    """Return the bytes that a course's first transfer is charged for."""
+    name = "bytes_hit" if course.l2_mode == "hit" else "bytes"
+    return next(row[name] for row in _rows(course, course.device) if row["kind"] == Kind.TRANSFER)

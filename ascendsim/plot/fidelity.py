@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle
 
 from ascendsim.fidelity.judge import Fidelity, Verdict
+from ascendsim.fidelity.judge_kernels import KernelVerdict
 from ascendsim.plot.canvas import Line, Look, Picture, Text
 from ascendsim.plot.fonts import text_width
 from ascendsim.plot.log_axis import LogAxis, log_axis
@@ -53,12 +55,34 @@ class Cloud:
     points: tuple[tuple[float, float], ...]
 
 
-def fidelity_png(found: Fidelity) -> bytes:
-    """Draw all covered rows as PNG, one panel for each architecture."""
-    return png(fidelity_picture(found))
+def instructions_png(found: Fidelity) -> bytes:
+    """Draw all covered rows as PNG; see `instructions_picture`."""
+    return png(instructions_picture(found))
 
 
-def fidelity_picture(found: Fidelity) -> Picture:
+def kernels_png(found: KernelVerdict) -> bytes:
+    """Draw all covered kernels as PNG; see `kernels_picture`."""
+    return png(kernels_picture(found))
+
+
+def kernels_picture(found: KernelVerdict) -> Picture:
+    """Draw the task durations of all covered kernels, one panel for each architecture."""
+    archs = sorted({j.row.arch for j in found.covered})
+    panels = [(f"arch {arch}, us", _kernel_clouds(found, arch)) for arch in archs]
+    facts = [f"{len(found.covered)} kernels of {len(found.rows)}", "dashed: 25 % off"]
+    return cloud_picture("Whole kernels, predicted against measured", facts, panels)
+
+
+def _kernel_clouds(found: KernelVerdict, arch: int) -> tuple[Cloud, ...]:
+    groups: dict[str, list[tuple[float, float]]] = {}
+    for j in found.covered:
+        if j.row.arch == arch and j.prediction is not None:
+            groups.setdefault(j.row.category, []).append((j.row.us, j.prediction.us))
+    inks = dict(zip(sorted({j.row.category for j in found.covered}), cycle(_INKS), strict=False))
+    return tuple(Cloud(category, inks[category], tuple(points)) for category, points in sorted(groups.items()))
+
+
+def instructions_picture(found: Fidelity) -> Picture:
     """Draw all covered rows, one panel for each architecture."""
     archs = sorted({v.family.arch for v in found.verdicts if v.covered})
     panels = [(f"arch {arch}, cycles", _clouds(found, arch)) for arch in archs]

@@ -25,7 +25,7 @@ def row(id_="r0", cycles=100.0, *, status="as_published", op="TADD", family="f",
 
 
 def kernel(id_, us, **pipe_us):
-    return MeasuredKernel(id_, 2201, "", "", "Add", "8x8", "fp16", "", "1", us, pipe_us, "", "")
+    return MeasuredKernel(id_, 2201, "", "", "Add", "8x8", "fp16", "", "1", us, pipe_us, "", "x/data_copy/y")
 
 
 def family(bound=None, holds=lambda row: True):

@@ -62,7 +62,7 @@ def row(op, length, arch=2201):
 @pytest.mark.parametrize(
     ("op", "length", "cycles"),
     [
-        ("GM_TO_UB", 8704 - 128, 250 + 98),  # 17 pieces of 512 B
+        ("GM_TO_UB", 8704 - 128, 250 + 97),  # 67 pieces of 128 B
         ("UB_TO_GM", 9400, 142 + 101),  # 9472 B in pieces of 128
         ("L1_TO_L0A", 2048, 8 + 2),
         ("L1_TO_L0B", 2048, 16 + 2),
