@@ -461,13 +461,13 @@ def _next_event(p: Program, s: State) -> bool:
     """Let the earliest thing happen that cores share; False if there is nothing to come."""
     heap = s.heap[0] >> TIME_SHIFT if s.counts[Count.HEAP] > 0 else FOREVER
     now = heap
-    for link in range(s.link.shape[0]):
+    for link in p.used:
         if s.link[link, Link.DIRTY]:
             _settle(p, s, link)
         now = min(now, s.link[link, Link.NEXT])
     if now == FOREVER:
         return False
-    for link in range(s.link.shape[0]):
+    for link in p.used:
         if s.link[link, Link.NEXT] == now:
             _leave(p, s, link, now)
             return True

@@ -213,6 +213,8 @@ class Program(NamedTuple):
     """[channel] the pipe that waits for it, NONE for nobody."""
     caps: Ints
     """[link, class]"""
+    used: Ints
+    """Links that some transfer may go over."""
     set_group: Ints
     """[mode, core] the group that it sets for, NONE for none; groups count through all modes."""
     group_setters: Ints
@@ -356,6 +358,7 @@ def _fixed(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: in
         depth=depth,
         waiter=waiter,
         caps=caps,
+        used=np.flatnonzero(caps.max(axis=1) > 0).astype(np.int64),
         set_group=set_group,
         group_setters=setters,
         group_waiters=waiters,
