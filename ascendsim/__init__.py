@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ascendsim.scenario import load_scenario
     from ascendsim.terms import (
         BlockMode,
+        CacheMode,
         CmpMode,
         CO2Layout,
         DataFormat,
@@ -91,6 +92,7 @@ _HOME = {
     "SelMode": "terms",
     "TPosition": "terms",
     "BlockMode": "terms",
+    "CacheMode": "terms",
     "CO2Layout": "terms",
     "KernelType": "terms",
     "QuantMode": "terms",
@@ -111,6 +113,7 @@ __all__ = [
     "BlockMode",
     "BrcbRepeatParams",
     "CO2Layout",
+    "CacheMode",
     "CmpMode",
     "CopyRepeatParams",
     "Cost",

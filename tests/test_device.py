@@ -9,6 +9,7 @@ from pydantic import ValidationError
 import ascendsim as asc
 from ascendsim import device as devices
 from ascendsim.device import Device, describe_validation, device_names, find_product, load_device, parts_of, products
+from ascendsim.terms import KernelType
 
 TOML = resources.files("ascendsim.devices")
 
@@ -220,3 +221,10 @@ def test_validation_text():
     with pytest.raises(ValidationError) as caught:
         Device.model_validate(raw)
     assert describe_validation(caught.value) == "cores.aiv.value: Input should be greater than or equal to 0"
+
+
+def test_a_launch_takes_a_fixed_part_and_one_for_the_share_of_the_cores():
+    device = load_device("Ascend910B1")
+    assert device.launch_us(KernelType.AIV_ONLY, 48) == 8.4
+    assert device.launch_us(KernelType.AIC_ONLY, 12) == 4.4
+    assert load_device("Ascend950PR_9589").launch_us(KernelType.AIV_ONLY, 1) == 0.8

@@ -249,6 +249,8 @@ class L2Info:
             raise ValueError(f"L2 mode {self.mode!r}: one of {', '.join(L2_MODES)}")
         if self.line_bytes < 1 or self.segment_bytes < 1 or self.segment_bytes % self.line_bytes:
             raise ValueError(f"L2: segments of {self.segment_bytes} B are not made of lines of {self.line_bytes} B")
+        if self.line_bytes.bit_count() != 1 or self.segment_bytes.bit_count() != 1:
+            raise ValueError(f"L2: {self.line_bytes} B and {self.segment_bytes} B are not powers of two")
 
 
 @dataclass(frozen=True, slots=True)

@@ -522,13 +522,13 @@ def _next_event(p: Program, s: State) -> bool:
     """Let the earliest thing happen that cores share; False if there is nothing to come."""
     heap = s.heap[0] >> TIME_SHIFT if s.counts[Count.HEAP] > 0 else FOREVER
     now = heap
-    for link in range(s.link.shape[0]):
+    for link in p.used:
         if s.link[link, Link.DIRTY]:
             _settle(p, s, link)
         now = min(now, s.link[link, Link.NEXT])
     if now == FOREVER:
         return False
-    for link in range(s.link.shape[0]):
+    for link in p.used:
         if s.link[link, Link.NEXT] == now:
             _leave(p, s, link, now)
             return True
@@ -544,7 +544,7 @@ def _next_event(p: Program, s: State) -> bool:
         place = s.unit[at, Unit.PLACE]
         hot = s.queue[at, place, Queued.HOT]
         if p.table[hot, Field.BYPASS] and not p.table[hot, Field.WRITES] and p.table[hot, Field.BYTES] > 0:
-            s.in_use[at] = _first_byte(p, hot, s.queue[at, place, Queued.CALL]) // p.line_bytes
+            s.in_use[at] = _first_byte(p, hot, s.queue[at, place, Queued.CALL]) >> p.line_shift
     for i in range(starts):
         at = s.batch[i]
         _look_up(p, s, at)
@@ -572,7 +572,7 @@ def _look_up(p: Program, s: State, at: int) -> None:
             s.unit[at, Unit.CLASS] = p.table[hot, Field.CLASS_CLASH]
         return
     hit, lines = _access(p, s, hot, call)
-    written_back = lines * p.line_bytes
+    written_back = lines << p.line_shift
     if p.table[hot, Field.WRITES]:
         hit, written_back = lines == 0, max(0, written_back - p.table[hot, Field.BYTES])
     _choose_way(p, s, at, hot, 1 if hit else 0, written_back)
@@ -758,20 +758,20 @@ def _access(p: Program, s: State, hot: int, call: int) -> tuple[bool, int]:
     if pitch == length:
         rows, length = 1, length * rows
     hit, row, written_back = True, 0, 0
-    last = (first + (rows - 1) * pitch + length - 1) // p.line_bytes // p.segment_lines
-    segment = first // p.line_bytes // p.segment_lines
+    last = (first + (rows - 1) * pitch + length - 1) >> p.line_shift >> p.segment_shift
+    segment = first >> p.line_shift >> p.segment_shift
     while segment <= last:
-        while row < rows and (first + row * pitch + length - 1) // p.line_bytes // p.segment_lines < segment:
+        while row < rows and (first + row * pitch + length - 1) >> p.line_shift >> p.segment_shift < segment:
             row += 1
-        segment = max(segment, (first + row * pitch) // p.line_bytes // p.segment_lines)
+        segment = max(segment, (first + row * pitch) >> p.line_shift >> p.segment_shift)
         place = _touch(s, segment)
         at = row
         while at < rows:
-            begin = (first + at * pitch) // p.line_bytes - segment * p.segment_lines
-            if begin >= p.segment_lines:
+            begin = ((first + at * pitch) >> p.line_shift) - (segment << p.segment_shift)
+            if begin >= 1 << p.segment_shift:
                 break
-            end = (first + at * pitch + length - 1) // p.line_bytes - segment * p.segment_lines
-            begin, end = max(begin, 0), min(end, p.segment_lines - 1)
+            end = ((first + at * pitch + length - 1) >> p.line_shift) - (segment << p.segment_shift)
+            begin, end = max(begin, 0), min(end, (1 << p.segment_shift) - 1)
             new = _mark(s.lines[place], begin, end)
             hit &= new == 0
             s.counts[Count.LINES] += new

@@ -247,6 +247,8 @@ class Program(NamedTuple):
     """[channel] the pipe that waits for it, NONE for nobody."""
     caps: Ints
     """[link, class]"""
+    used: Ints
+    """Links that some transfer may go over."""
     set_group: Ints
     """[mode, core] the group that it sets for, NONE for none; groups count through all modes."""
     group_setters: Ints
@@ -270,8 +272,10 @@ class Program(NamedTuple):
     """Lines that L2 has room for."""
     l2_segments: int
     """Places for segments: as many as can be resident at a time."""
-    line_bytes: int
-    segment_lines: int
+    line_shift: int
+    """Bits of an address inside a line."""
+    segment_shift: int
+    """Bits of a line's number inside a segment."""
     detail: int
     """Whether rows are handed on, or only counted."""
 
@@ -397,6 +401,7 @@ def _fixed(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: in
         depth=depth,
         waiter=waiter,
         caps=caps,
+        used=np.flatnonzero(caps.max(axis=1) > 0).astype(np.int64),
         set_group=set_group,
         group_setters=setters,
         group_waiters=waiters,
@@ -410,8 +415,8 @@ def _fixed(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: in
         l2_warm=int(l2.mode == "warm"),
         l2_lines=l2.bytes // l2.line_bytes,
         l2_segments=min(l2.bytes // l2.line_bytes + 1, _segments_in_reach(program, table)) + 1,
-        line_bytes=l2.line_bytes,
-        segment_lines=l2.segment_bytes // l2.line_bytes,
+        line_shift=l2.line_bytes.bit_length() - 1,
+        segment_shift=(l2.segment_bytes // l2.line_bytes).bit_length() - 1,
         detail=int(detail),
     )
 
@@ -551,8 +556,8 @@ def _fresh(program: ScheduleInput, fixed: Program, chunk: int) -> State:
         segment=nones(room),
         older=nones(room),
         newer=nones(room),
-        lines=zeros(room, -(-fixed.segment_lines // LINE_BITS)),
-        written=zeros(room, -(-fixed.segment_lines // LINE_BITS)),
+        lines=zeros(room, -(-(1 << fixed.segment_shift) // LINE_BITS)),
+        written=zeros(room, -(-(1 << fixed.segment_shift) // LINE_BITS)),
         in_use=nones(units),
         batch=zeros(units),
         out=zeros(chunk if fixed.detail else 1, EMIT_WIDTH),
