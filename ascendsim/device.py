@@ -549,6 +549,10 @@ class Device(_Model):
         """Paths of the numbers whose status is assumed or inferred, sorted."""
         return tuple(sorted(_paths_with_status(self.model_dump(by_alias=True), ("assumed", "inferred"))))
 
+    def numbers(self, status: Status) -> tuple[str, ...]:
+        """Paths of the numbers and tables of coefficients of a status, sorted."""
+        return tuple(sorted(_paths_with_status(self.model_dump(by_alias=True), (status,))))
+
 
 @dataclass(frozen=True, slots=True)
 class Platform:

@@ -41,8 +41,8 @@ _GROUPS = (
     ("tile operations and vector functions", ("tile_june", "tile_published", "tile_other", "sequence", "tile_3510")),
     ("Mmad", ("mmad", "mmad_3510")),
     ("bank conflicts", ("bank", "bank_half", "bank_3510")),
-    ("moves", ("moves_3510", "gm_to_ub", "ub_to_gm", "l0c_to_gm", "gm_to_l1", "gm_to_l1_nd2nz", "gm_to_l0")),
-    ("moves on the chip", ("l1_to_l0a", "l1_to_l0b", "ub_to_ub", "l1_to_bt_fb", "load_repeats")),
+    ("moves", ("gm_3510", "gm_to_ub", "ub_to_gm", "l0c_to_gm", "gm_to_l1", "gm_to_l1_nd2nz", "gm_to_l0")),
+    ("moves on the chip", ("l1_to_l0a", "l1_to_l0b", "ub_to_ub", "l1_to_bt_fb", "load_repeats", "chip_3510")),
 )
 
 
