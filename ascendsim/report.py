@@ -28,6 +28,7 @@ def headline(result: RunResult) -> list[tuple[str, str]]:
     return [
         ("device", f"{result.device.name}, {_cores_text(result)}"),
         ("makespan", makespan_text(result)),
+        ("task", f"about {result.task_us:.1f} us, launch included"),
         ("bottleneck", result.bottleneck),
         *((f"peak {use.buffer.name}", _memory_text(result, use)) for use in result.memories),
         ("GM traffic", ", ".join(f"{name} {count} B" for name, count in moved.items()) or "none"),

@@ -86,7 +86,7 @@ LAYERS = {
     },
     "fidelity": {
         *("cost", "device", "dtypes", "engine", "errors", "fidelity", "isa", "machine", "memory", "op_host"),
-        *("op_kernel", "program", "record", "terms"),
+        *("op_kernel", "program", "progress", "record", "terms"),
     },
     "catalogue": {
         *("checks", "context", "errors", "isa", "machine", "op_host", "op_kernel", "plan", "record", "tmpsize"),
@@ -116,7 +116,8 @@ LAYERS = {
     "report": {"analysis", "error_bar", "errors", "result", "terms", "words"},
     "trace": {"__init__", "analysis", "device", "engine", "isa", "program", "result", "terms"},
     "plot": {
-        *("analysis", "device", "engine", "isa", "painter", "plan", "program", "result", "stored", "terms", "tmpsize"),
+        *("analysis", "device", "engine", "fidelity", "isa", "painter", "plan", "program", "result", "stored", "terms"),
+        "tmpsize",
     },
     "user_code": {"errors", "files"},
     "files": {"errors"},
@@ -166,6 +167,8 @@ LAYERS = {
         *("terms", "tmpsize"),
     },
     "show": {"device"},
+    "show_fidelity": {"fidelity"},
+    "fidelityfolder": {"fidelity", "plot", "runfolder", "show_fidelity"},
     "show_tmp": {"errors", "report", "tmpsize"},
     "tmpfolder": {"errors", "plot", "runfolder", "tmpsize"},
     "plan": {
@@ -194,6 +197,8 @@ LAYERS = {
             "errors",
             "fag_answer",
             "fag_request",
+            "fidelity",
+            "fidelityfolder",
             "files",
             "machine",
             "painter",
@@ -210,6 +215,7 @@ LAYERS = {
             "show_fag",
             "show_findings",
             "show_rules",
+            "show_fidelity",
             "show_tmp",
             "tmpfolder",
             "tmpsize",

@@ -1,7 +1,7 @@
 """Compare the model with the shipped measurements and write what comes of it.
 
-That is docs/accuracy.md between its markers, its two pictures, and ascendsim/known_errors.toml, which every run reads for
-the range of its makespan.
+That is docs/accuracy.md between its markers, its two pictures, and ascendsim/known_errors.toml, which every run reads
+for the range of its makespan.
 
 python tools/write_accuracy.py
 """
