@@ -11,6 +11,7 @@ from enum import IntEnum
 from ascendsim.engine.base import UNITS_PER_BYTE, Ints, Kind, UnitFlag, Wait
 from ascendsim.engine.state import (
     LINE_BITS,
+    LINE_SHIFT,
     NONE,
     Bit,
     Core,
@@ -815,14 +816,14 @@ def _mark(lines: Ints, begin: int, end: int) -> int:
     """Set the bits of lines, ends included; return how many were not set before."""
     new = 0
     while begin <= end:
-        word, low = begin // LINE_BITS, begin % LINE_BITS
-        high = min(end - word * LINE_BITS, LINE_BITS - 1)
+        word, low = begin >> LINE_SHIFT, begin & (LINE_BITS - 1)
+        high = min(end - (word << LINE_SHIFT), LINE_BITS - 1)
         mask = ((1 << (high - low + 1)) - 1) << low
         missing = mask & ~lines[word]
         if missing:
             new += _bits(missing)
             lines[word] |= mask
-        begin = (word + 1) * LINE_BITS
+        begin = (word + 1) << LINE_SHIFT
     return new
 
 

@@ -12,7 +12,8 @@ from ascendsim.engine.base import Ints, Kind, ScheduleInput, Wait
 from ascendsim.engine.table import EMIT_WIDTH, FOREVER, PIPES, table_column, template_starts
 
 NONE = -1
-LINE_BITS = 62
+LINE_SHIFT = 5
+LINE_BITS = 1 << LINE_SHIFT
 """Lines of a segment in one word of L2's table; the sign stays out of it."""
 _FLAG, _BUFFER, _CROSS = int(Wait.FLAG), int(Wait.BUFFER), int(Wait.CROSS_CORE)
 
@@ -55,7 +56,8 @@ class Field(IntEnum):
     BYTES_HIT = 26
 
 
-FIELDS = 27
+FIELDS = 32
+"""A multiple of eight, so that the first eight columns of every row lie in one cache line."""
 
 
 class UnitUse(IntEnum):
