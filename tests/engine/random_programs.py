@@ -55,7 +55,8 @@ YES_OR_NO = st.booleans()
 AGAIN = st.sampled_from([True, False])
 EVENTS = [event for event in HardEvent if event <= HardEvent.MTE3_S]
 """Pairs that are drawn: those of a vector core. To an engine a pair is a number and two pipes: others add nothing."""
-EVENT = st.sampled_from(EVENTS)
+EVENT = st.sampled_from([*EVENTS, HardEvent.MTE2_S, HardEvent.MTE2_S, HardEvent.V_V, HardEvent.MTE3_S])
+"""Some are named again, or they would be drawn too rarely."""
 EVENT_HELD = st.sampled_from([e for e in EVENTS if e.dst not in {Pipe.S, e.src}])
 UNITS = 5
 """Of L0C."""
