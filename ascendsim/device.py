@@ -157,6 +157,8 @@ class Memory(_Model):
     """Bytes of one GM transfer from which on it reaches the best bandwidth; None where nobody says."""
     gm_alignment_bytes: PositiveNumber | None = None
     """Boundary on which GM accesses reach full bandwidth; None where none is published."""
+    gm_contended_bytes: PositiveNumber
+    """Aligned block of GM in which accesses of several cores wait for one another."""
 
 
 class UbLimits(_Model):

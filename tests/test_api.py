@@ -144,7 +144,7 @@ def test_a_kernel_may_not_end_the_program(scenario):
     assert str(caught.value) == "user.py:6: the kernel ended the program (sys.exit); let it return"
 
 
-BUFFERS = {"tiling.tile_m": 2, "queues.in_grad.num": 4, "queues.in_p.num": 4}
+BUFFERS = {"tiling.tile_m": 4, "queues.in_grad.num": 4, "queues.in_p.num": 4}
 
 
 def test_a_flag_that_is_set_again_before_its_wait_is_warned_of():

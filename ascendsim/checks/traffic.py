@@ -216,8 +216,11 @@ def _small(
 
 def _tail(program: Program, device: Device, where: str, copies: Traffic, fill: dict[str, object]) -> Iterator[Finding]:
     """Blocks that rows touch, against those that padded rows at whole blocks would."""
-    block = device.l2.line_bytes.value
-    if not holds_on(TAIL, device) or int(copies.per_core(copies.count, program.core_count).max()) < 2:
+    boundary = device.memory.gm_alignment_bytes
+    if boundary is None or not holds_on(TAIL, device):
+        return
+    block = boundary.value
+    if int(copies.per_core(copies.count, program.core_count).max()) < 2:
         return
     odd = copies.at(np.flatnonzero((copies.length % block != 0) & (copies.length > block) & (copies.count > 1)))
     if odd.site.size == 0:
@@ -245,7 +248,7 @@ def _blocks_of(kind: list[int], block: int) -> int:
 
 def _same_address(device: Device, where: str, copies: Traffic, fill: dict[str, object]) -> Iterator[Finding]:
     """The n-th copies of different cores start in one block, while the blocks walk on."""
-    block = device.l2.line_bytes.value
+    block = device.memory.gm_contended_bytes.value
     cores = int(np.unique(copies.core).size)
     at = copies.start // block
     if cores < 2 or not holds_on(SAME, device):

@@ -361,11 +361,11 @@ kernels(
     ),
 )
 
-FOUR = {"tiling.tile_m": 2, "queues.in_grad.num": 4, "queues.in_p.num": 4}
+FOUR = {"tiling.tile_m": 4, "queues.in_grad.num": 4, "queues.in_p.num": 4}
 entry(
     "W-SYNC-DUPLICATE",
     lambda: run("softmaxgrad_960x960_float", set=FOUR).findings,
-    lambda: run("softmaxgrad_960x960_float", set={"tiling.tile_m": 2}).findings,
+    lambda: run("softmaxgrad_960x960_float", set={"tiling.tile_m": 4}).findings,
 )
 
 # ---- queues -------------------------------------------------------------------------------------------------------

@@ -27,21 +27,16 @@ LEGAL = {
 }
 
 
-SAME_BANKS = {"softmax", "softmax in place"}
-"""On arch 2201 the division by columns reads rows of 256 B: data and sums share bank groups wherever they lie."""
-
-
 @pytest.mark.parametrize("soc", [B2, A310P])
 @pytest.mark.parametrize("name", LEGAL)
 def test_nothing_is_found(name, soc):
-    slow = ["W-BANK-RR"] if soc == B2 and name in SAME_BANKS else []
-    assert [f.code for f in checked(LEGAL[name], soc=soc)] == slow
+    assert [f.code for f in checked(LEGAL[name], soc=soc)] == []
 
 
 @pytest.mark.parametrize("name", LEGAL)
 def test_the_barriers_inside_are_enough(name):
     """Where the compiler adds none."""
-    assert [f.code for f in checked(LEGAL[name], auto_sync=False) if f.code != "W-BANK-RR"] == []
+    assert [f.code for f in checked(LEGAL[name], auto_sync=False)] == []
 
 
 @pytest.mark.parametrize("call", [calls.bytes_mask, calls.dropped])

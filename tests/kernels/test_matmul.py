@@ -304,12 +304,12 @@ def mmad_cycles(recording, timeline):
     return found
 
 
-@pytest.mark.parametrize(("side", "cycles"), [(16, 22), (128, 533)])
+@pytest.mark.parametrize(("side", "cycles"), [(16, 24), (128, 535)])
 def test_one_mmad_takes_its_head_and_a_cycle_for_each_fractal(side, cycles):
     recording = recorded((side,) * 3, base_m=side, base_n=side, base_k=side)
     timeline = schedule(recording.program, load_device(A2))
     assert mmad_cycles(recording, timeline) == [cycles]
-    assert cycles == 21 + (side // 16) ** 3
+    assert cycles == 23 + (side // 16) ** 3
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)
@@ -323,7 +323,7 @@ def test_no_product_is_faster_than_its_fractals_and_both_engines_agree(data_):
     fractals = -(-m // 16) * -(-n // 16) * -(-k // c0)
     compiled, reference = (schedule(recording.program, load_device(A2), e) for e in ("compiled", "reference"))
     cores = recording.program.core_count
-    assert compiled.makespan_cycles * cores >= 21 + per_fractal * fractals
+    assert compiled.makespan_cycles * cores >= 23 + per_fractal * fractals
     assert sum(mmad_cycles(recording, compiled)) >= per_fractal * fractals
     for column in ("start", "occupied", "end"):
         assert (compiled[column] == reference[column]).all()
@@ -333,7 +333,7 @@ def test_a_large_square_of_floats_keeps_the_cube_busy():
     recording = recorded((512, 512, 512), "float")
     timeline = schedule(recording.program, load_device(A2))
     fractals = 2 * 32 * 32 * 64
-    assert 21 + fractals <= timeline.makespan_cycles <= 1.15 * fractals
+    assert 23 + fractals <= timeline.makespan_cycles <= 1.15 * fractals
 
 
 def test_both_buffers_of_results_let_fixpipe_store_beside_the_next_block():
