@@ -6,7 +6,7 @@ The coefficients live in the device file; none are here.
 """
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -41,8 +41,12 @@ _LONG_BURST_BYTES = 512
 def links_of(device: Device) -> tuple[LinkInfo, ...]:
     """Links of a device, in the order that `link` columns count them."""
     return tuple(
-        LinkInfo(name, int(device.link_bytes_per_cycle(name) * UNITS_PER_BYTE)) for name in sorted(device.link)
+        LinkInfo(name, int(device.link_bytes_per_cycle(name) * UNITS_PER_BYTE)) for name in _link_names(device)
     )
+
+
+def _link_names(device: Device) -> list[str]:
+    return sorted(device.link)
 
 
 def template_schedules(program: Program, device: Device) -> tuple[TemplateSchedule, ...]:
@@ -53,15 +57,20 @@ def template_schedules(program: Program, device: Device) -> tuple[TemplateSchedu
     Raises:
         DeviceError: as `template_schedule`.
     """
+    bases = gm_bases_of(program)
+    return tuple(template_schedule(t, device, own) for t, own in zip(program.templates, bases, strict=True))
+
+
+def gm_bases_of(program: Program) -> tuple[tuple[int, ...], ...]:
+    """Return for each template the base of each slot modulo GM_ALIGN_BYTES, the middle one of its calls."""
     order = np.argsort(program.calls["template"], kind="stable")
     ends = np.searchsorted(program.calls["template"][order], np.arange(len(program.templates) + 1))
-    schedules = []
+    found = []
     for number, template in enumerate(program.templates):
         starts = program.calls["slot_start"][order[ends[number] : ends[number + 1]]]
         bases = (program.slot_base_bytes[starts + i] % GM_ALIGN_BYTES for i in range(template.slots))
-        middle = tuple(int(np.partition(b, len(b) // 2)[len(b) // 2]) if len(b) else 0 for b in bases)
-        schedules.append(template_schedule(template, device, middle))
-    return tuple(schedules)
+        found.append(tuple(int(np.partition(b, len(b) // 2)[len(b) // 2]) if len(b) else 0 for b in bases))
+    return tuple(found)
 
 
 def template_schedule(template: Template, device: Device, gm_bases: tuple[int, ...] = ()) -> TemplateSchedule:
@@ -75,13 +84,9 @@ def template_schedule(template: Template, device: Device, gm_bases: tuple[int, .
     Raises:
         DeviceError: the device file has no cost for an instruction and dtype that the template uses.
     """
-    order = {link.name: i for i, link in enumerate(links_of(device))}
-    tensors = template.tensors
-    if any(gm_bases):
-        tensors = tuple(t if t.slot < 0 else replace(t, address_bytes=gm_bases[t.slot]) for t in tensors)
-    rows = [_SHAPES[row.op.cost](row, tensors, device, order) for row in template.rows]
     sets = _UnitSets(template.tensors)
-    rows = [fields | _unit_fields(row, fields, sets) for row, fields in zip(template.rows, rows, strict=True)]
+    costs = row_costs(template, template.rows, device, gm_bases)
+    rows = [fields | _unit_fields(row, fields, sets) for row, fields in zip(template.rows, costs, strict=True)]
     columns = {
         name: np.array([fields.get(name, 0) for fields in rows], np.int64)
         for name in SCHEDULE_COLUMNS
@@ -89,6 +94,27 @@ def template_schedule(template: Template, device: Device, gm_bases: tuple[int, .
     }
     columns["pipe"] = template.columns["pipe"].astype(np.int64)
     return TemplateSchedule(columns, sets.all)
+
+
+def row_costs(
+    template: Template, rows: Sequence[Row], device: Device, gm_bases: tuple[int, ...] = ()
+) -> list[Fields]:
+    """Return the schedule columns of some rows of a template that are not 0, without `pipe` and those of unit flags.
+
+    Args:
+        template: the template.
+        rows: those of its rows.
+        device: the device.
+        gm_bases: as of `template_schedule`.
+
+    Raises:
+        DeviceError: as `template_schedule`.
+    """
+    order = {name: i for i, name in enumerate(_link_names(device))}
+    tensors = template.tensors
+    if any(gm_bases):
+        tensors = tuple(t if t.slot < 0 else replace(t, address_bytes=gm_bases[t.slot]) for t in tensors)
+    return [_SHAPES[row.op.cost](row, tensors, device, order) for row in rows]
 
 
 def _unit_flag(row: Row) -> UnitFlag:

@@ -6,17 +6,22 @@ from functools import cached_property
 
 import numpy as np
 
+from ascendsim.cost import gm_bases_of
 from ascendsim.device import Device
 from ascendsim.engine import compiled
 from ascendsim.engine.base import Kind, ScheduleInput, Timeline
+from ascendsim.isa.instruction import Row
 from ascendsim.machine import schedule_input
 from ascendsim.memory import GlobalTensor
-from ascendsim.program import Program
+from ascendsim.program import Program, Template
 from ascendsim.record import AiCore, record
 from ascendsim.terms import KernelType, Pipe
 
 Body = Callable[[AiCore], None]
 """Records what is measured once."""
+
+OwnRows = tuple[Template, tuple[Row, ...], tuple[int, ...]]
+"""The template of a call, those of its rows that are on the pipe, and its GM bases."""
 
 _FEW, _MANY = 16, 48
 """Repetitions of a stream; what both have in common is its start."""
@@ -54,6 +59,13 @@ class Course:
             self.body(asc)
 
         return record(kernel, self.device, 1, self.gm, (), None, self.kernel_type).program
+
+    @cached_property
+    def own_rows(self) -> tuple[OwnRows, ...]:
+        """The pipe's rows, call by call."""
+        templates, bases = self.program.templates, gm_bases_of(self.program)
+        mine = [tuple(row for row in t.rows if row.pipe is self.pipe) for t in templates]
+        return tuple((templates[n], mine[n], bases[n]) for n in self.program.calls["template"].tolist())
 
     def cycles(self, device: Device | None = None) -> float:
         """Return the cycles that the engine gives, on this device or on one with other coefficients.

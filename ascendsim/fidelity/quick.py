@@ -5,12 +5,11 @@ Right where the pipe is the one that holds a stream up, which a test holds again
 
 from typing import Any
 
-import numpy as np
 from pydantic import BaseModel
 
-from ascendsim.cost import template_schedules
+from ascendsim.cost import Fields, links_of, row_costs
 from ascendsim.device import Device
-from ascendsim.engine.base import UNITS_PER_BYTE, Kind
+from ascendsim.engine.base import UNITS_PER_BYTE, Kind, LinkInfo
 from ascendsim.fidelity.course import Course
 
 Path = tuple[str, ...]
@@ -45,7 +44,7 @@ def paths_of(course: Course) -> tuple[Path, ...]:
         DeviceError: the device file has no cost for one of the instructions.
     """
     used: list[Path] = []
-    template_schedules(course.program, _noting(course.device, used))
+    _costs(course, _noting(course.device, used))
     missed = "_miss" if course.l2_mode == "hit" else "_hit"
     return tuple(path for path in dict.fromkeys(used) if not path[-1].endswith(missed))
 
@@ -76,41 +75,42 @@ def _noting(device: Device, used: list[Path]) -> Device:
 
 
 def quick_cycles(course: Course, device: Device) -> float:
-    """Return the cycles of a course on a device by adding up what its instructions hold its pipe."""
-    rows = _rows(course, device)
-    cold = not course.is_streamed or any(row["kind"] == Kind.BARRIER for row in rows)
+    """Return the cycles of a course on a device by adding up what its instructions hold its pipe.
+
+    Raises:
+        DeviceError: the device file has no cost for one of the instructions.
+    """
+    costs = _costs(course, device)
+    links = links_of(device)
+    cold = not course.is_streamed or any(cost["kind"] == Kind.BARRIER for cost in costs)
     total, drain = 0, 0
-    for row in rows:
-        if row["kind"] == Kind.BARRIER:
-            total, drain, cold = total + drain + row["occupancy"], 0, True
+    for cost in costs:
+        if cost["kind"] == Kind.BARRIER:
+            total, drain, cold = total + drain + cost["occupancy"], 0, True
         else:
-            total, drain, cold = total + _held(row, course.l2_mode, cold=cold), row["drain"], False
+            held = _held(cost, course.l2_mode, links, cold=cold)
+            total, drain, cold = total + held, cost.get("drain", 0), False
     return float(total if course.is_streamed else total + drain)
 
 
-def _held(row: dict[str, int], l2_mode: str, *, cold: bool) -> int:
+def _held(cost: Fields, l2_mode: str, links: tuple[LinkInfo, ...], *, cold: bool) -> int:
     """Cycles that an instruction or transfer holds its pipe, alone on its link."""
-    is_transfer = row["kind"] == Kind.TRANSFER
+    is_transfer = cost["kind"] == Kind.TRANSFER
     suffix = "_hit" if is_transfer and l2_mode == "hit" else ""
-    startup = row[f"startup{suffix}" if cold else f"startup_warm{suffix}"]
+    startup = cost.get(f"startup{suffix}" if cold else f"startup_warm{suffix}", 0)
     if not is_transfer:
-        return startup + row["occupancy"]
-    data = -(-row[f"bytes{suffix}"] * UNITS_PER_BYTE // row[f"cap_units{suffix}"])
-    return max(startup + data, row["occupancy"])
+        return startup + cost["occupancy"]
+    cap = min(cost[f"cap_units{suffix}"], links[cost[f"link{suffix}"]].capacity_units)
+    data = -(-cost[f"bytes{suffix}"] * UNITS_PER_BYTE // cap)
+    return max(startup + data, cost["occupancy"])
 
 
-def _rows(course: Course, device: Device) -> list[dict[str, int]]:
-    """The rows of the course's pipe."""
-    schedules = template_schedules(course.program, device)
-    rows: list[dict[str, int]] = []
-    for number in course.program.calls["template"].tolist():
-        columns = schedules[number].columns
-        mine = np.flatnonzero(columns["pipe"] == course.pipe)
-        rows += ({name: int(column[at]) for name, column in columns.items()} for at in mine)
-    return rows
+def _costs(course: Course, device: Device) -> list[Fields]:
+    """What the course's own rows cost, one after the other."""
+    return [cost for template, rows, bases in course.own_rows for cost in row_costs(template, rows, device, bases)]
 
 
 def moved_bytes(course: Course) -> int:
     """Return the bytes that a course's first transfer is charged for."""
     name = "bytes_hit" if course.l2_mode == "hit" else "bytes"
-    return next(row[name] for row in _rows(course, course.device) if row["kind"] == Kind.TRANSFER)
+    return next(cost[name] for cost in _costs(course, course.device) if cost["kind"] == Kind.TRANSFER)
