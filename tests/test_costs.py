@@ -175,7 +175,8 @@ def _load(length, times=1):
     [
         (8192, 250 + 8192 / 89),  # asc-devkit Add example: 701 cycles for two of these
         (32768, 25 + 32768 / 45.8),
-        (128, 250 + 512 / 89),  # a line from HBM
+        (128, 250 + 128 / 89),  # aligned, so a piece of 128 B
+        (96, 250 + 512 / 89),  # a piece of 512 B
     ],
 )
 def test_a_load_alone(length, cycles):

@@ -32,7 +32,7 @@ B = LocalTensor("b", TPosition.B2, HALF, 0, 0x10000)
 C = LocalTensor("c", TPosition.CO1, FLOAT, 0, 0x20000)
 GM = place_in_gm([("y", FLOAT, (1 << 15,))])
 STEP = MmadParams(128, 256, 64)
-"""512 cycles and 21 on an idle pipe; 128 fractals, so 4 cycles each."""
+"""2 cycles and 512 steps, and 21 on an idle pipe, 12 where it adds behind another; 128 fractals, so 5 cycles each."""
 FETCH = FixpipeParamsV220(256, 128, 128, 256, unit_flag=3)
 """131072 B at 116 B a cycle: 1130 cycles, 9 for each fractal."""
 
@@ -77,15 +77,16 @@ def rows(t, pipe):
 def test_fixpipe_follows_the_last_mmad_and_the_next_mmad_follows_fixpipe():
     t = timeline(tiles(2))
     m, fix = rows(t, Pipe.M), rows(t, Pipe.FIX)
-    assert m[3][:2] == (1558, 1558 + 512)
-    assert fix[0] == (1558 + 4, 1562 + 1130, Wait.UNIT_FLAG, 1562 - 5, 3)
-    assert m[4] == (2692 - 512 + 4, 2184 + 21 + 512, Wait.UNIT_FLAG, 2184 - 2070, 4)
-    assert fix[1][0] == m[7][0] + 4
-    assert t.makespan_cycles == fix[1][1] == 4875
+    assert m[3][:2] == (1 + 21 + 514 + 2 * 526, 1588 + 12 + 514)
+    assert fix[0] == (1588 + 12 + 5, 1605 + 1130, Wait.UNIT_FLAG, 1605 - 5, 3)
+    assert m[4] == (2735 - 514 + 5, 2226 + 21 + 514, Wait.UNIT_FLAG, 2226 - 2114, 4)
+    assert fix[1][0] == m[7][0] + 12 + 5
+    assert t.makespan_cycles == fix[1][1] == 2761 + 2 * 526 + 17 + 1130
 
 
 def test_flags_of_the_kernel_instead_let_nothing_overlap():
-    assert timeline(tiles(2, flags=False)).makespan_cycles == 6407
+    """A flag takes a cycle to set and one to wait for."""
+    assert timeline(tiles(2, flags=False)).makespan_cycles == 1 + 2 * (21 + 4 * 514 + 3 * 12 + 2 + 1130 + 2)
 
 
 def test_a_fixpipe_quicker_than_its_mmad_ends_a_step_behind_it():
@@ -94,8 +95,8 @@ def test_a_fixpipe_quicker_than_its_mmad_ends_a_step_behind_it():
         asc.fixpipe(y, C, FixpipeParamsV220(128, 128, 128, 128, unit_flag=3))
 
     t = timeline(kernel)
-    assert rows(t, Pipe.M)[0][:2] == (1, 1 + 21 + 1024)
-    assert rows(t, Pipe.FIX)[0] == (1046 + 9 - 565, 1046 + 9, Wait.UNIT_FLAG, 488, 0)
+    assert rows(t, Pipe.M)[0][:2] == (1, 1 + 21 + 2 + 1024)
+    assert rows(t, Pipe.FIX)[0] == (1048 + 9 - 565, 1048 + 9, Wait.UNIT_FLAG, 492 - 2, 0)
 
 
 def test_two_tiles_in_l0c_keep_the_cube_busy():
@@ -111,7 +112,7 @@ def test_two_tiles_in_l0c_keep_the_cube_busy():
     t = timeline(kernel)
     m = rows(t, Pipe.M)
     assert all(cause is not Wait.UNIT_FLAG for _, _, cause, _, _ in m)
-    assert m[-1][1] == 1 + 21 + 12 * 512
+    assert m[-1][1] == 1 + 21 + 12 * (2 + 512) + 8 * 12
 
 
 def test_several_fixpipes_of_one_tile_follow_one_another_and_the_next_mmad_the_last():
@@ -124,10 +125,10 @@ def test_several_fixpipes_of_one_tile_follow_one_another_and_the_next_mmad_the_l
 
     t = timeline(kernel)
     m, fix = rows(t, Pipe.M), rows(t, Pipe.FIX)
-    assert fix[0][0] == 26
-    assert fix[1][0] == fix[0][1] == 26 + 565
-    assert m[1][2:] == (Wait.UNIT_FLAG, m[1][0] - 534, 2)
-    assert m[1][0] == fix[1][1] + 4 - 512
+    assert fix[0][0] == 1 + 21 + 5
+    assert fix[1][0] == fix[0][1] == 27 + 565
+    assert m[1][2:] == (Wait.UNIT_FLAG, m[1][0] - 536, 2)
+    assert m[1][0] == fix[1][1] + 5 - 514
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
