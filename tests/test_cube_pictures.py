@@ -15,14 +15,14 @@ from ascendsim.plot.canvas import Line
 from ascendsim.terms import Buffer, Pipe
 
 SCENARIO = ROOT / "scenarios/matmul_plus_one.toml"
-WINDOWS = ((1400, 2200), (4000, 5000))
+WINDOWS = ((1100, 1900), (3500, 4500))
 VIEWS = [
     {},
     {"cores": (0, 2, 5)},
     {"cores": (1,)},
     {"cores": tuple(range(6))},
-    {"first": 1400, "last": 1500},
-    {"cores": (3, 4), "first": 3800, "last": 4200},
+    {"first": 1110, "last": 1210},
+    {"cores": (3, 4), "first": 2830, "last": 3230},
 ]
 
 
@@ -88,7 +88,7 @@ def test_a_timeline_shows_the_cores_of_one_ai_core(mixed):
 def test_instructions_of_the_cube_say_how_much_they_work_on(mixed):
     words = _words(plot.timeline_picture(mixed))
     assert {"ND2NZ\n128×128, a", "ND2NZ\n128×128, b", "Mmad\n128×128×128", "Fixpipe\n128×128, c"} <= set(words)
-    near = _words(plot.timeline_picture(mixed, (0,), 1400, 1500))
+    near = _words(plot.timeline_picture(mixed, (0,), 1110, 1210))
     assert "LoadData\n8 fractals" in near
 
 
@@ -150,7 +150,7 @@ def test_cube_cores_alone_are_numbered(cube):
 
 def test_windows_show_an_ai_core(windows):
     words = _words(plot.timeline_picture(windows))
-    assert "AI Core 0, window 1: cycles 1,400 to 2,200" in words
+    assert "AI Core 0, window 1: cycles 1,100 to 1,900" in words
     assert words.count("AIV 1") == 2
     assert any("share of the cores that have the pipe at work" in w for w in words)
     for pipe, cores in ((Pipe.M, 2), (Pipe.V, 4), (Pipe.MTE2, 6)):

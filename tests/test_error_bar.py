@@ -365,7 +365,7 @@ def test_l2_that_is_too_small_is_told(run):
         machine = {**run.scenario["machine"], "l2": mode}
         return report.markdown(replace(run, device=device, scenario={**run.scenario, "machine": machine})).splitlines()
 
-    told = "- L2 is smaller than the tensors; it drops segments of 65536 B (assumed)"
+    told = "- L2 is smaller than the tensors; it drops segments of 16384 B (inferred)"
     tensors = 3 * 2 * 65536
     assert told in lines(tensors - 1, "model")
     assert told not in lines(tensors, "model")
