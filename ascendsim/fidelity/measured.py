@@ -53,6 +53,11 @@ class Measured:
     source: str
 
     @property
+    def extent(self) -> tuple[int | tuple[int, int, int] | None, ...]:
+        """All that says how much was measured: shape, repeats, bytes, product."""
+        return self.rows, self.cols, self.valid_rows, self.valid_cols, self.repeat, self.bytes, self.mkn
+
+    @property
     def is_usable(self) -> bool:
         """Whether it is a measurement, neither implausible nor replaced nor a model's own output."""
         return self.status in ("as_published", "converted")

@@ -13,9 +13,10 @@ from ascendsim.engine.base import UNITS_PER_BYTE, Kind, LinkInfo
 from ascendsim.fidelity.course import Course
 
 Path = tuple[str, ...]
-"""Where coefficients stand in a device file: ("vector", "Add", "half")."""
+"""Where coefficients stand in a device file: ("vector", "Add", "half"), ("transfer", "ub_to_gm")."""
 
 _GROUPED, _PLAIN = ("vector", "cube"), ("local", "transfer")
+_FUNCTION = "vector_function"
 
 
 def cost_at(device: Device, path: Path) -> BaseModel:
@@ -29,6 +30,8 @@ def cost_at(device: Device, path: Path) -> BaseModel:
 
 def with_cost(device: Device, path: Path, cost: BaseModel) -> Device:
     """Return the device with other coefficients at a path."""
+    if path == (_FUNCTION,):
+        return device.model_copy(update={_FUNCTION: cost})
     table = dict(getattr(device, path[0]))
     if path[0] in _GROUPED:
         table[path[1]] = dict(table[path[1]]) | {path[2]: cost}
@@ -45,6 +48,8 @@ def paths_of(course: Course) -> tuple[Path, ...]:
     """
     used: list[Path] = []
     _costs(course, _noting(course.device, used))
+    if any(row.op.cost == _FUNCTION for _, rows, _ in course.own_rows for row in rows):
+        used.append((_FUNCTION,))
     missed = "_miss" if course.l2_mode == "hit" else "_hit"
     return tuple(path for path in dict.fromkeys(used) if not path[-1].endswith(missed))
 
@@ -110,7 +115,7 @@ def _costs(course: Course, device: Device) -> list[Fields]:
     return [cost for template, rows, bases in course.own_rows for cost in row_costs(template, rows, device, bases)]
 
 
-def moved_bytes(course: Course) -> int:
-    """Return the bytes that a course's first transfer is charged for."""
+def moved_bytes(course: Course) -> tuple[int, ...]:
+    """Return the bytes that each of a course's transfers is charged for."""
     name = "bytes_hit" if course.l2_mode == "hit" else "bytes"
-    return next(cost[name] for cost in _costs(course, course.device) if cost["kind"] == Kind.TRANSFER)
+    return tuple(cost[name] for cost in _costs(course, course.device) if cost["kind"] == Kind.TRANSFER)
