@@ -7,10 +7,8 @@ from ascendsim.terms import TPosition
 
 _DTYPES = {
     "fp16": HALF,
-    "half": HALF,
     "bf16": BFLOAT16,
     "fp32": FLOAT,
-    "float": FLOAT,
     "int8": INT8,
     "uint8": UINT8,
     "int16": INT16,

@@ -87,7 +87,7 @@ def test_a_row_of_the_same_kind_needs_no_entry_of_its_own():
         ("kn0004", {"tiling": "double buffering"}, "no elements per copy"),
         ("kn0004", {"cores": "24 AIC + 48 AIV"}, "are no number of cores"),
         ("kn0004", {"cores": "49"}, "49 blocks; Ascend910B1 runs 48"),
-        ("kn0004", {"dtype": "complex64"}, "element type complex64"),
+        ("kn0004", {"dtype": "complex64"}, "element type 'complex64'"),
         ("kn0064", {"cores": "47"}, "leave a rest"),
         ("kn0064", {"conditions": "scenario 9; backwards"}, "scenario of the data_copy example that is not known"),
         ("kn0060", {"cores": "20"}, "are not dealt evenly to 20 cores"),

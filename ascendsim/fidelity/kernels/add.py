@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from ascendsim.device import Device
 from ascendsim.dtypes import DType
 from ascendsim.fidelity.kernels.predicted import Prediction, extrapolated, prediction_of, recorded
-from ascendsim.fidelity.kernels.words import cores_of, numbers
+from ascendsim.fidelity.kernels.words import cores_of, element_of, numbers
 from ascendsim.fidelity.measured import MeasuredKernel, Uncovered
-from ascendsim.fidelity.rebuild import dtype_of
 from ascendsim.memory import GlobalTensor, LocalTensor, place_in_gm
 from ascendsim.program import Program
 from ascendsim.record import AiCore, tile
@@ -62,11 +61,11 @@ def predict_add(row: MeasuredKernel, device: Device) -> Prediction:
     """
     shape = numbers(r"(\d+)x(\d+)", row.shape, "shape")
     plan = _plan(row)
-    cores = cores_of(row)
+    cores = cores_of(row, device)
     if not plan.is_scalar:
-        return prediction_of(_program(shape, dtype_of(row.dtype), plan, device, cores), device)
+        return prediction_of(_program(shape, element_of(row), plan, device, cores), device)
     turns = shape[0] * shape[1] / plan.elements / cores
-    parts = {n: _program((1, n * plan.elements), dtype_of(row.dtype), plan, device, 1) for n in (_FEW, _MANY)}
+    parts = {n: _program((1, n * plan.elements), element_of(row), plan, device, 1) for n in (_FEW, _MANY)}
     return extrapolated(parts, int(turns), device)
 
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from ascendsim.device import Device
 from ascendsim.fidelity.kernels.predicted import Prediction, prediction_of, recorded
-from ascendsim.fidelity.kernels.words import cores_of, numbers
+from ascendsim.fidelity.kernels.words import cores_of, element_of, numbers
 from ascendsim.fidelity.measured import MeasuredKernel, Uncovered
-from ascendsim.fidelity.rebuild import dtype_of
 from ascendsim.isa.move import DataCopyExtParams, DataCopyPadExtParams
 from ascendsim.isa.nd2nz import Nd2NzParams
 from ascendsim.memory import GlobalTensor, LocalTensor, place_in_gm
@@ -52,12 +51,12 @@ def predict_copy(row: MeasuredKernel, device: Device) -> Prediction:
     if row.op not in _KINDS:
         raise Uncovered(f"a copy {row.op!r}")
     shape = numbers(r"^(\d+)x(\d+)$", row.shape, "shape")
-    plan, cores = _plan(row), cores_of(row)
+    plan, cores = _plan(row), cores_of(row, device)
     if shape[0] % (cores * plan.rows) or shape[1] % plan.parts:
         raise Uncovered(
             f"{shape[0]} rows on {cores} cores in tiles of {plan.rows}, or {plan.parts} parts, leave a rest"
         )
-    gm = place_in_gm([("src", dtype_of(row.dtype), shape)])
+    gm = place_in_gm([("src", element_of(row), shape)])
     return prediction_of(recorded(_kernel, device, cores, gm, (plan,), _KINDS[row.op]), device)
 
 

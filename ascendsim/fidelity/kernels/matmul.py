@@ -11,7 +11,6 @@ from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT, HALF
 from ascendsim.fidelity.kernels.matmul_kernel import Schedule, matmul_kernel
 from ascendsim.fidelity.kernels.predicted import L2_MODE, Prediction, extrapolated, prediction_of, recorded
-from ascendsim.fidelity.kernels.words import cores_of
 from ascendsim.fidelity.measured import MeasuredKernel, Uncovered
 from ascendsim.memory import place_in_gm
 from ascendsim.program import Program
@@ -71,9 +70,10 @@ def schedule_of(row: MeasuredKernel, device: Device) -> tuple[Schedule, int]:
         raise Uncovered(f"{row.op}: its schedule is not published with the measurement")
     if row.dtype not in ("fp16", "fp16->fp32"):
         raise Uncovered(f"element type {row.dtype}: only half factors are rebuilt")
-    cores = cores_of(row)
+    if not row.cores.isdigit():
+        raise Uncovered(f"cores {row.cores!r} is no number of AI Cores")
     start = replace(_start(row, device), is_float=row.dtype.endswith("fp32"))
-    return MATMULS[row.op](row, start, cores), cores
+    return MATMULS[row.op](row, start, int(row.cores)), int(row.cores)
 
 
 def _start(row: MeasuredKernel, device: Device) -> Schedule:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from ascendsim.device import Device
 from ascendsim.fidelity.kernels.predicted import Prediction, prediction_of, recorded
-from ascendsim.fidelity.kernels.words import cores_of, numbers
+from ascendsim.fidelity.kernels.words import cores_of, element_of, numbers
 from ascendsim.fidelity.measured import MeasuredKernel, Uncovered
-from ascendsim.fidelity.rebuild import dtype_of
 from ascendsim.isa.move import CopyRepeatParams, DataCopyParams
 from ascendsim.memory import GlobalTensor, LocalTensor, place_in_gm
 from ascendsim.record import AiCore, tile
@@ -47,7 +46,7 @@ def predict_nd2nz(row: MeasuredKernel, device: Device) -> Prediction:
         raise Uncovered("on this architecture the example stores registers with a datablock stride, not modelled here")
     high, wide, rows, columns = numbers(r"(\d+)x(\d+), tile (\d+)x(\d+)", row.shape, "shape and tile")
     (stride,) = numbers(r"stride (\d+) blocks", row.tiling, "stride")
-    element, cores = dtype_of(row.dtype), cores_of(row)
+    element, cores = element_of(row), cores_of(row, device)
     lanes = DATABLOCKS_PER_REPEAT * DATABLOCK_BYTES // element.bytes
     if cores % _COLUMNS_OF_CORES or wide % (columns * _COLUMNS_OF_CORES) or columns % lanes:
         raise Uncovered(f"{wide} columns in tiles of {columns} are not dealt evenly to {cores} cores")
