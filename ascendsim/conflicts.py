@@ -22,7 +22,7 @@ from ascendsim.banks import (
     sides_of,
     written_while_read,
 )
-from ascendsim.cost import vector_cost
+from ascendsim.cost import once_cycles, vector_cost
 from ascendsim.device import Device, VectorCost
 from ascendsim.isa.instruction import Operand, Row, TensorRef
 from ascendsim.isa.lanes import lanes_of
@@ -75,7 +75,16 @@ class Use:
 
     def cycles_between(self, reads: tuple[Side, ...], device: Device) -> float:
         """Cycles of the repeats for reads of these."""
-        return cycles_of(reads, (), self.repeats, device.ub.bank_groups.value, self.cost.per_repeat)
+        return self.held(cycles_of(reads, (), self.repeats, device.ub.bank_groups.value, self.cost.per_repeat))
+
+    def held(self, cycles: float) -> float:
+        """Cycles that the pipe is held by repeats of so many: the shortest interval hides what is below it."""
+        return max(cycles, self.cost.min_issue - once_cycles(self.row, self.cost))
+
+    @property
+    def ideal(self) -> float:
+        """Cycles of the repeats without a conflict."""
+        return self.held(self.cost.per_repeat * self.repeats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +133,14 @@ def uses_of(template: Template, calls: int, device: Device) -> Iterator[Use]:
 
 
 def lost_cycles(use: Use, device: Device) -> float:
-    """Return the cycles that conflicts cost one run of a row."""
+    """Return the cycles that conflicts cost one run of a row: none while the shortest interval hides them."""
     if use.cost.conflict == "none":
         return 0.0
     reads = tuple([use.sides[role] for role in roles_met(use.row, use.sides, use.cost)])
     writes = tuple([side for role, side in use.sides.items() if role == "dst"])
-    groups, per_repeat = device.ub.bank_groups.value, use.cost.per_repeat
-    lost = cycles_of(reads, writes, use.repeats, groups, per_repeat) - per_repeat * use.repeats
-    written = written_while_read(use.row, use.sides, use.repeats, device, use.cost)
-    return lost + read_write_cycles(device) * sum(written.values())
+    taken = cycles_of(reads, writes, use.repeats, device.ub.bank_groups.value, use.cost.per_repeat)
+    written = sum(written_while_read(use.row, use.sides, use.repeats, device, use.cost).values())
+    return use.held(taken + read_write_cycles(device) * written) - use.ideal
 
 
 def losses_of(use: Use, device: Device) -> Iterator[Loss]:
@@ -150,14 +158,15 @@ def losses_of(use: Use, device: Device) -> Iterator[Loss]:
             hit = busiest((use.sides[a], use.sides[b]), use.repeats, groups).hit
             yield Loss(use, Conflict.READS, (a, b), lost, hit)
     for role, hit in written_while_read(use.row, use.sides, use.repeats, device, use.cost).items():
-        if hit:
-            yield Loss(use, Conflict.WRITE_AND_READ, ("dst", role), hit * read_write_cycles(device), hit)
+        lost = use.held(use.cost.per_repeat * use.repeats + hit * read_write_cycles(device)) - use.ideal
+        if lost > 0:
+            yield Loss(use, Conflict.WRITE_AND_READ, ("dst", role), lost, hit)
     if "dst" in use.sides and use.sides["dst"].blk_stride:  # a stride of 0 writes one block and means something else
         yield from _alone(use, Conflict.BLOCKS_WRITTEN, "dst", device)
 
 
 def _alone(use: Use, conflict: Conflict, role: str, device: Device) -> Iterator[Loss]:
-    lost = use.reading((role,), device) - use.cost.per_repeat * use.repeats
+    lost = use.reading((role,), device) - use.ideal
     if lost > 0:
         busy = busiest((use.sides[role],), use.repeats, device.ub.bank_groups.value)
         yield Loss(use, conflict, (role,), lost, busy.hit, busy.most)
@@ -293,7 +302,7 @@ def _function_remedy(loss: BodyLoss, tensors: tuple[TensorRef, ...], device: Dev
 
 def _said(key: tuple[str, str], use: Use, cycles: int, device: Device) -> BankLoss:
     losses = list(losses_of(use, device))
-    if not losses:  # one place read twice
+    if not losses:  # one place read twice, or what only together is more than the interval hides
         return BankLoss(*key, " and ".join(use.named(role) for role in use.sides if role != "dst"), cycles, "")
     operands = "; ".join(" and ".join(use.named(role) for role in loss.roles) for loss in losses)
     worst = max(losses, key=lambda loss: loss.cycles)

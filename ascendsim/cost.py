@@ -96,9 +96,7 @@ def template_schedule(template: Template, device: Device, gm_bases: tuple[int, .
     return TemplateSchedule(columns, sets.all)
 
 
-def row_costs(
-    template: Template, rows: Sequence[Row], device: Device, gm_bases: tuple[int, ...] = ()
-) -> list[Fields]:
+def row_costs(template: Template, rows: Sequence[Row], device: Device, gm_bases: tuple[int, ...] = ()) -> list[Fields]:
     """Return the schedule columns of some rows of a template that are not 0, without `pipe` and those of unit flags.
 
     Args:
@@ -203,7 +201,7 @@ def _vector(row: Row, tensors: tuple[TensorRef, ...], device: Device, order: dic
     cost = vector_cost(row, device)
     lanes = lanes_of(row)
     partial = cost.partial_repeat if row.op.uses_mask and ends_partial(row, lanes) else 0
-    occupancy = max(cost.min_issue, _bank_cycles(row, tensors, device, cost) + _once(row, cost)) + partial
+    occupancy = max(cost.min_issue, _bank_cycles(row, tensors, device, cost) + once_cycles(row, cost)) + partial
     return {"kind": Kind.EXEC, "startup": cost.startup, "occupancy": occupancy, "drain": cost.drain}
 
 
@@ -225,8 +223,8 @@ def _bank_cycles(row: Row, tensors: tuple[TensorRef, ...], device: Device, cost:
     return math.ceil(cycles)
 
 
-def _once(row: Row, cost: VectorCost) -> int:
-    """Cycles of a row beside its repeats: what no other instruction hides, offsets that are read, a last datablock."""
+def once_cycles(row: Row, cost: VectorCost) -> int:
+    """Return cycles of a row beside its repeats: what nothing hides, offsets that are read, a last datablock."""
     cycles = cost.overhead
     if cost.per_offsets or cost.partial_datablock:
         touched = {role: end - first for role, first, end in row.op.touch(row)}

@@ -1,4 +1,4 @@
-"""Errors of the model by family of measurements: the table that `ascendsim fidelity` makes and every run reads.
+"""Errors of the model by family of measurements: the table that tools/write_accuracy.py makes and every run reads.
 
 A family says which numbers of a device file its measurements stand for, as patterns of their paths: "vector.*",
 "transfer.gm_to_ub_*". So a run that knows which numbers it used knows which errors were measured on them.
@@ -19,7 +19,7 @@ from ascendsim.errors import InputError
 
 ERRORS = Path(__file__).parent / "known_errors.toml"
 _HEADER = """\
-# Errors of predicted cycles, relative to what was measured and published. Made by `ascendsim fidelity`.
+# Errors of predicted cycles, relative to what was measured and published. Made by tools/write_accuracy.py.
 # covers: numbers of the device file that the measurements stand for   count: measurements
 # median, p90: median and 90th percentile of the errors' sizes         bias: median of the signed errors, above 0: slow
 """

@@ -130,7 +130,7 @@ def _of_template(
         elif row.op.cost in _COEFFICIENTS:
             busy[row.pipe, _COEFFICIENTS[row.op.cost](row, device)] += int(totals.spent_cycles[index])
         else:
-            own = _number(device, f"scalar.{_scalar_number(row)}")
+            own = _own_number(row, device)
             busy[row.pipe, own.figure] += own.cycles * times
         if row.pipe is not Pipe.S:
             busy[Pipe.S, dispatch.figure] += dispatch.cycles * times
@@ -214,8 +214,18 @@ _FLAGS = {
 }
 
 
+_WORK = Figure("instruction scalar_work", "assumed", "cycles that the kernel states")
+
+
+def _own_number(row: Row, device: Device) -> "_Number":
+    """What a row of the scalar unit, a flag or a barrier takes."""
+    if row.op.family == "work":
+        return _Number(_WORK, row.param("cycles"))
+    return _number(device, f"scalar.{_scalar_number(row)}")
+
+
 def _scalar_number(row: Row) -> str:
-    """The cycles of the scalar unit's own rows, of flags and of barriers."""
+    """Which number of the device file it is."""
     if row.op.cost == "scalar":
         return "mask_cycles" if row.op.family == "mask" else "get_value_cycles"
     if row.op.cost == "barrier":

@@ -286,7 +286,7 @@ class RunResult:
     @property
     def outgrows_l2(self) -> bool:
         """Whether L2 is modelled and has no room for all GM tensors, so that it matters how it drops lines."""
-        is_modelled = self.scenario.get("machine", {}).get("l2", "model") == "model"
+        is_modelled = self.scenario.get("machine", {}).get("l2", "model") in ("model", "warm")
         return is_modelled and sum(t.tensor_bytes for t in self.program.gm) > self.device.memory.l2_bytes.value
 
     @property

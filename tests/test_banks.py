@@ -172,6 +172,19 @@ def test_the_remedy_gains_the_cycles_that_are_lost(dst, free):
     assert took[0] - took[1] - cycles in (0, 1)  # the pipe rounds up
 
 
+@pytest.mark.parametrize("repeats", [1, 2, 3, 4, 5, 6, 7])
+def test_what_the_shortest_interval_hides_is_not_lost(repeats):
+    """Adds of half are 6 cycles apart: up to three repeats that meet are hidden, up to six are in part."""
+
+    def kernel(src1):
+        x, y, z = (local(at, name).reinterpret_cast("half") for at, name in ((0, "x"), (src1, "y"), (0x20000, "z")))
+        return lambda asc: asc.add(z, x, y, 128, repeats)
+
+    took = [occupancy(kernel(src1)) for src1 in (0x4000, 0x4100)]
+    assert took == [max(6, 2 * repeats), max(6, repeats)]
+    assert sum(cycles for _, cycles, _, _ in lost(kernel(0x4000))) == took[0] - took[1]
+
+
 def test_lines_come_in_the_order_of_their_loss():
     def kernel(asc):
         for repeats in (16, 64):

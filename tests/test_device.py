@@ -228,3 +228,15 @@ def test_a_launch_takes_a_fixed_part_and_one_for_the_share_of_the_cores():
     assert device.launch_us(KernelType.AIV_ONLY, 48) == 8.4
     assert device.launch_us(KernelType.AIC_ONLY, 12) == 4.4
     assert load_device("Ascend950PR_9589").launch_us(KernelType.AIV_ONLY, 1) == 0.8
+
+
+@pytest.mark.parametrize("name", ["Ascend310P3", "Ascend310B1"])
+@pytest.mark.parametrize("path", ["gm_to_ub_miss", "gm_to_ub_hit", "ub_to_gm"])
+def test_all_of_a_transfer_but_its_rates_is_arch_2201_s_where_nothing_is_published(name, path):
+    device, lender = load_device(name), load_device("Ascend910B1")
+    own, lent = (d.transfer[path].model_dump(exclude={"lines", "source", "status"}) for d in (device, lender))
+    assert own == lent
+    assert own["min_cycles"] == 20
+    assert [line.fixed_cycles for line in device.transfer[path].lines] == [lender.transfer[path].lines[0].fixed_cycles]
+    assert device.l2.line_bytes.value == lender.l2.line_bytes.value
+    assert device.l2.segment_bytes.value == lender.l2.segment_bytes.value

@@ -134,7 +134,7 @@ def test_the_table_comes_back_as_it_was_written(tmp_path):
     )
     text = file.read_text()
     assert text.startswith(
-        "# Errors of predicted cycles, relative to what was measured and published. Made by `ascendsim fidelity`.\n"
+        "# Errors of predicted cycles, relative to what was measured and published. Made by tools/write_accuracy.py.\n"
     )
     assert tomllib.loads(text)["family"][0] == {
         "name": "vector",
@@ -370,6 +370,7 @@ def test_l2_that_is_too_small_is_told(run):
     assert told in lines(tensors - 1, "model")
     assert told not in lines(tensors, "model")
     assert told not in lines(tensors - 1, "miss")
+    assert told in lines(tensors - 1, "warm")
 
 
 def test_the_order_of_mmad_is_told_where_there_is_one(run):

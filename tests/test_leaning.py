@@ -90,6 +90,10 @@ def test_scalar_rows_flags_and_barriers():
     assert used["scalar.dispatch_cycles"] == (3, 0)  # Duplicate, its barrier, its flag; the rest is the scalar unit's
 
 
+def test_scalar_work_rests_on_what_the_kernel_states():
+    assert _lean(lambda a: a.scalar_work(1000)) == {"instruction scalar_work": (1000, 0)}
+
+
 def _copy_in(times):
     def kernel(a, x):
         local = _local(0, 4096)

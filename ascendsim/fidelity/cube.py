@@ -5,15 +5,15 @@ every product, those for 910B1 and 950 do not (inferred): there each Mmad waits 
 """
 
 from ascendsim.device import Device
-from ascendsim.dtypes import DTYPES, DType
+from ascendsim.dtypes import DType
 from ascendsim.fidelity.course import Course
 from ascendsim.fidelity.measured import Measured, Uncovered
+from ascendsim.fidelity.rebuild import dtype_of
 from ascendsim.isa.mmad import MmadParams
 from ascendsim.memory import LocalTensor
 from ascendsim.record import AiCore
 from ascendsim.terms import KernelType, Pipe, TPosition
 
-_DTYPES = {"fp16": "half", "bf16": "bfloat16_t", "fp32": "float", "int8": "int8_t", "int32": "int32_t"}
 _DRAINED = "Ascend910B3"
 
 
@@ -21,12 +21,12 @@ def course_of(row: Measured, device: Device) -> Course:
     """Return a product in a long row of its like, each from zero.
 
     Raises:
-        Uncovered: the row states no shape, or types that Mmad does not have here.
+        Uncovered: the row states no shape, or types that there are not here.
     """
     if row.mkn is None:
         raise Uncovered("it does not say m, k and n")
     m, k, n = row.mkn
-    factors, result = _type(row.dtype), _type(row.dst_dtype)
+    factors, result = dtype_of(row.dtype), dtype_of(row.dst_dtype)
 
     def body(asc: AiCore) -> None:
         dst, a, b = _local(TPosition.CO1, result), _local(TPosition.A2, factors), _local(TPosition.B2, factors)
@@ -35,13 +35,6 @@ def course_of(row: Measured, device: Device) -> Course:
             asc.pipe_barrier(Pipe.M)
 
     return Course(body, Pipe.M, device, is_streamed=True, kernel_type=KernelType.AIC_ONLY)
-
-
-def _type(name: str) -> DType:
-    for element in DTYPES:
-        if element.name == _DTYPES.get(name):
-            return element
-    raise Uncovered(f"Mmad has no type {name} here")
 
 
 def _local(position: TPosition, element: DType) -> LocalTensor:

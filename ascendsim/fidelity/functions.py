@@ -18,15 +18,16 @@ from ascendsim.device import Device
 from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, DType
 from ascendsim.fidelity.course import Course
 from ascendsim.fidelity.measured import Measured, Uncovered
+from ascendsim.fidelity.rebuild import dtype_of
 from ascendsim.isa.micro import LoadDist, MaskReg, RegTensor, StoreDist, VectorFunction
 from ascendsim.memory import LocalTensor
 from ascendsim.record import AiCore
 from ascendsim.terms import REPEAT_BYTES, Pipe, TPosition, align_up, ceil_div
 
 FAMILIES = ("pto_tileop_a5", "ascendc_reg")
-"""Families of measurements that `predict` is for."""
+"""Families of measurements that are rebuilt here."""
 
-_DTYPES = {"fp32": FLOAT, "fp16": HALF, "bf16": BFLOAT16}
+_TYPES = (FLOAT, HALF, BFLOAT16)
 _SCALAR = 3.0
 """Of a tile operation with a scalar; its value costs nothing."""
 
@@ -135,9 +136,10 @@ def _cast_body(row: Measured, device: Device) -> Callable[[AiCore], None]:
 
 
 def _dtype(name: str) -> DType:
-    if name not in _DTYPES:
+    found = dtype_of(name)
+    if found not in _TYPES:
         raise Uncovered(f"{name} is no type of the micro-operations")
-    return _DTYPES[name]
+    return found
 
 
 def _shape(row: Measured, lanes: int) -> _Shape:

@@ -125,7 +125,8 @@ def test_address_updates_cost_nothing():
     ("row", "why"),
     [
         (tile("TSEL", "fp32", 1, 64), "TSEL has no counterpart among the micro-operations"),
-        (tile("TCVT", "fp32", 1, 64, dst_dtype="fp8_e4m3"), "fp8_e4m3 is no type of the micro-operations"),
+        (tile("TCVT", "fp32", 1, 64, dst_dtype="fp8_e4m3"), "element type fp8_e4m3"),
+        (tile("TADD", "int32", 1, 64), "int32 is no type of the micro-operations"),
         (
             tile("TRECIP", "fp32", 1, 64, conditions="VFIMPL_DEFAULT high_precision"),
             "TRECIP high_precision: its algorithm is not published",
