@@ -96,9 +96,7 @@ def template_schedule(template: Template, device: Device, gm_bases: tuple[int, .
     return TemplateSchedule(columns, sets.all)
 
 
-def row_costs(
-    template: Template, rows: Sequence[Row], device: Device, gm_bases: tuple[int, ...] = ()
-) -> list[Fields]:
+def row_costs(template: Template, rows: Sequence[Row], device: Device, gm_bases: tuple[int, ...] = ()) -> list[Fields]:
     """Return the schedule columns of some rows of a template that are not 0, without `pipe` and those of unit flags.
 
     Args:

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from ascendsim.fidelity.crossing import KEPT, points_of
 from ascendsim.fidelity.fit import Point, fitted, mean_error
-from ascendsim.fidelity.measured import read_instructions
+from ascendsim.fidelity.measured import Measured, read_instructions
 from ascendsim.fidelity.quick import Path as Place
 from ascendsim.fidelity.quick import cost_at, with_cost
 
@@ -51,10 +51,10 @@ class Change:
         return f"arch{self.arch}.toml: {place} {self.before:g} -> {self.after:g} ({self.why})"
 
 
-def points_by_place() -> dict[tuple[int, Place], list[Point]]:
-    """Return the shipped measurements that coefficients are fitted to, by architecture and place."""
+def points_by_place(rows: Iterable[Measured]) -> dict[tuple[int, Place], list[Point]]:
+    """Return the measurements that coefficients are fitted to, by architecture and place."""
     found: dict[tuple[int, Place], list[Point]] = defaultdict(list)
-    for places in points_of(read_instructions()).values():
+    for places in points_of(rows).values():
         for place, points in places.items():
             found[points[0].course.device.npu_arch, place] += points
     return found
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Fit the device files' coefficients to the shipped measurements.")
     parser.add_argument("--check", action="store_true", help="write nothing, end with 1 if a number would change")
     is_check = parser.parse_args(arguments).check
-    points = points_by_place()
+    points = points_by_place(read_instructions())
     found = list(changes(points))
     for change in found:
         print(change)
