@@ -22,11 +22,11 @@ FITTED = (
 """Families whose measurements the coefficients are fitted to."""
 KEPT: dict[tuple[int, Path], str] = {
     (2201, ("transfer", "gm_to_l1_nd2nz_miss")): (
-        "what a piece of a row costs comes from queued transfers of the data_copy example; the rows here have one pitch "
-        "each, so lines by bytes alone would take that for a start of 875 cycles"
+        "pieces of rows decide here, and their cycles come from queued transfers of the data_copy example; lines by "
+        "bytes alone would begin at 875 cycles instead"
     ),
     (3510, ("local", "l0c_to_l1")): (
-        "the rows repeat those of L1 to L0A figure for figure and so say nothing of this path; its rate is documented"
+        "the rows repeat those of L1 to L0B figure for figure and so say nothing of this path; its rate is documented"
     ),
 }
 """Coefficients by architecture and path that are not fitted though there are measurements, and why."""

@@ -1,10 +1,10 @@
 """Fits of the device files' coefficients to measurements: few numbers for each family and type, of round values.
 
 What is fitted: the cycles of a repeat and the least distance of two instructions of a vector family, the lines of a
-path from or to GM, the fixed part and the rate of a move on the chip, the parts of a product, the starts of the loops of
-a vector function. Each makes the mean of the relative errors least, which lets a few odd measurements be odd. Fixed
-parts of vector instructions are not fitted: they show in isolated tile operations only, too few for each family, and
-come from published tables.
+path from or to GM, the fixed part and the rate of a move on the chip, the parts of a product, the starts of loops in a
+vector function. Each makes the mean of the relative errors least, which lets a few odd measurements be odd. Fixed parts
+of vector instructions are not fitted: they show in isolated tile operations only, too few for each family, and come
+from published tables.
 
 A coefficient is changed only where several measurements of different extents speak for it: none is a function of one.
 """
@@ -15,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
-from typing import Any
 
 import numpy as np
 from pydantic import BaseModel
@@ -146,18 +145,23 @@ def _vector_function(fit: _Fit, cost: BaseModel) -> BaseModel:
 
 def _local(fit: _Fit, cost: BaseModel) -> BaseModel:
     """A rate that is a power of two, and what is paid for each instruction."""
-    rates = [float(1 << n) for n in range(4, 11)]
-    return _settled(fit, cost, _over("bytes_per_cycle", rates), _over("fixed_cycles", range(33)))
+    return fit.best(
+        cost, _together(cost, {"bytes_per_cycle": [2.0**n for n in range(4, 11)], "fixed_cycles": range(33)})
+    )
 
 
 def _cube(fit: _Fit, cost: BaseModel) -> BaseModel:
-    """Cycles of a step, and what is paid for each product and for each that finds the pipe idle: those two together."""
+    """Cycles of a step, and what is paid for each product and for each that finds the pipe idle."""
     return _settled(fit, cost, _over("per_fractal", range(1, 17)), _fixed_parts)
 
 
 def _fixed_parts(fit: _Fit, cost: BaseModel) -> BaseModel:
-    pairs = product(range(17), range(41))
-    return fit.best(cost, (cost.model_copy(update={"fixed_cycles": f, "startup": s}) for f, s in pairs))
+    return fit.best(cost, _together(cost, {"fixed_cycles": range(17), "startup": range(41)}))
+
+
+def _together(cost: BaseModel, values: Mapping[str, Sequence[float]]) -> Iterator[BaseModel]:
+    """Candidates of coefficients of which one can stand in for another, so that they are looked for together."""
+    return (cost.model_copy(update=dict(zip(values, chosen, strict=True))) for chosen in product(*values.values()))
 
 
 # ---- lines --------------------------------------------------------------------------------------------------------
@@ -222,6 +226,8 @@ _UNFITTED: Mapping[type[BaseModel], Mapping[str, float]] = {
 }
 """Where a cross-validation begins: values that none of the measurements chose. 3 cycles are what nearly all families
 share; 7 is of pto-isa's simulator of vector functions."""
+_MOST_OF_A_HALF = 80
+"""Measurements of a half that are fitted; the other half is judged whole."""
 _UNFITTED_LINE = Line(fixed_cycles=0, bytes_per_cycle=32.0)
 
 
@@ -237,7 +243,7 @@ class Crossed:
     """A path fitted on one half of its measurements and judged by the other, both ways.
 
     Attributes:
-        fitted: relative errors of the halves that were fitted.
+        fitted: relative errors of the measurements that were fitted.
         kept_back: relative errors of the halves that were not.
     """
 
@@ -254,7 +260,8 @@ def crossed(device: Device, path: Path, points: Sequence[Point], seed: int) -> C
     own: list[float] = []
     other: list[float] = []
     both = halves(points, seed)
-    for mine, theirs in (both, both[::-1]):
+    for half, theirs in (both, both[::-1]):
+        mine = half[:_MOST_OF_A_HALF]
         changed = with_cost(device, path, fitted(blank, path, mine))
         own += [point.error(changed) for point in mine]
         other += [point.error(changed) for point in theirs]
