@@ -11,7 +11,6 @@ from typing import Any, TypeVar, cast
 
 import numba
 from numba.core.caching import FunctionCache
-from numba.core.runtime.nrt import rtsys
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -70,7 +69,6 @@ class _WarmCache(FunctionCache):
 
     def load_overload(self, sig: object, target_context: object) -> object:
         """Return the compiled code of a signature, or None."""
-        rtsys.initialize(target_context)
         with self._guard_against_spurious_io_errors():
             return cast("Any", self)._load_overload(sig, target_context)  # noqa: SLF001
 
