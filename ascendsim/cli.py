@@ -119,7 +119,7 @@ def run(
     from ascendsim.machine import run as run_scenario
     from ascendsim.painter import Forked, Painter, started
     from ascendsim.report import terminal
-    from ascendsim.runfolder import check_folder, write_run
+    from ascendsim.runfolder import begin_pictures, check_folder, write_run
     from ascendsim.scenario import load_scenario
     from ascendsim.window import parse_window
 
@@ -130,7 +130,15 @@ def run(
         check_folder(target)
         windows = [parse_window(text, loaded.load_device().clock_mhz) for text in trace_window or ()]
         with _rejection_as_json(as_json), _progress() as progress:
-            result = run_scenario(loaded, engine, windows=windows, despite_findings=despite_findings, progress=progress)
+            result = run_scenario(
+                loaded,
+                engine,
+                windows=windows,
+                despite_findings=despite_findings,
+                # an error found in values would still mark the pictures
+                on_timeline=None if despite_findings else lambda begun: begin_pictures(begun, painter),
+                progress=progress,
+            )
             for first, last in windows:
                 if (first, last) not in result.windows:
                     text = f"note: the run is over at cycle {result.makespan_cycles}; window {first}:{last} is left out"

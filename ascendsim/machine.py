@@ -1,7 +1,7 @@
-"""From a scenario to a result: host tiling, recording, checks, values, schedule. The one place that composes them."""
+"""From a scenario to a result: host tiling, recording, checks, schedule, values. The one place that composes them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,7 +28,7 @@ from ascendsim.cross import groups_of
 from ascendsim.device import Device
 from ascendsim.engine import both, compiled, reference
 from ascendsim.engine.base import CrossMode, Engine, Keep, L2Info, ScheduleInput, Timeline, check_engine_name
-from ascendsim.errors import Deadlock, Finding, InputError, Rejected, Rule, Severity, Suppressed
+from ascendsim.errors import Deadlock, EnginesDiffer, Finding, InputError, Rejected, Rule, Severity, Suppressed
 from ascendsim.execute import dtype_array, execute
 from ascendsim.expect import judge
 from ascendsim.files import memory_bytes
@@ -117,6 +117,7 @@ def run(
     set: Mapping[str, Any] | None = None,  # noqa: A002 - the public name, as --set
     windows: Sequence[Window] = (),
     despite_findings: bool = False,
+    on_timeline: Callable[[RunResult], None] | None = None,
     progress: Progress = silent,
 ) -> RunResult:
     """Run a scenario and return its result.
@@ -128,6 +129,9 @@ def run(
         windows: (first, last) cycles of which all rows are kept if the run is too long to keep them all. Those that
             lie behind its end are left out.
         despite_findings: simulate although there are findings of severity E, where that has a meaning.
+        on_timeline: given the result as soon as there is a timeline, without outputs, findings and expectations, so
+            that it can be drawn while values are computed. The run may still be rejected, or its result be marked as
+            simulated despite findings.
         progress: told of each stage how much is done.
 
     Raises:
@@ -145,28 +149,37 @@ def run(
     checked = _record_and_check(ready, progress)
     program, findings, accepts = checked.program, checked.findings, suppressions_of(loaded)
     stop_on_errors(_that_may_stop(findings, accepts, checked.complete), despite_findings and checked.complete)
-    values = _compute(ready, program, progress)
-    known = {(f.code, f.where, f.operand) for f in findings}
-    findings += tuple(f for f in values.findings if (f.code, f.where, f.operand) not in known)
-    stop_on_errors(_that_may_stop(values.findings, accepts), despite_findings)
-    keep = rows_to_keep(program, windows)
-    timeline = schedule(program, ready.device, engine_name, how.l2, progress, keep)
-    findings += _of_timeline(program, timeline, ready.device)
-    findings += tuple(f for name in values.outputs for f in _of_output(name, values))
-    kept, suppressed = set_apart(findings, accepts)
-    kept += unused(accepts, findings, _OF_CHECK if how.values == "all" else (*_OF_CHECK, *_OF_VALUES))
-    result = RunResult(
+    try:
+        timeline = schedule(program, ready.device, engine_name, how.l2, progress, rows_to_keep(program, windows))
+    except (Deadlock, EnginesDiffer):
+        _compute_or_stop(ready, program, accepts, despite_findings, progress)  # what computing says comes first
+        raise
+    begun = RunResult(
         name=loaded.name,
         device=ready.device,
         program=program,
         timeline=timeline,
-        outputs=values.outputs,
-        findings=in_order(kept),
+        outputs={},
+        findings=(),
         scenario=loaded.resolved(),
         folder=loaded.folder,
         engine=engine_name,
         windows=tuple((first, last) for first, last in windows if first < timeline.makespan_cycles),
         values=how.values,
+    )
+    if on_timeline is not None:
+        on_timeline(begun)
+    values = _compute_or_stop(ready, program, accepts, despite_findings, progress)
+    known = {(f.code, f.where, f.operand) for f in findings}
+    findings += tuple(f for f in values.findings if (f.code, f.where, f.operand) not in known)
+    findings += _of_timeline(program, timeline, ready.device)
+    findings += tuple(f for name in values.outputs for f in _of_output(name, values))
+    kept, suppressed = set_apart(findings, accepts)
+    kept += unused(accepts, findings, _OF_CHECK if how.values == "all" else (*_OF_CHECK, *_OF_VALUES))
+    result = replace(
+        begun,
+        outputs=values.outputs,
+        findings=in_order(kept),
         sample=values.sample,
         despite_findings=despite_findings and any(f.severity is Severity.ERROR for f in kept),
         suppressed=suppressed,
@@ -199,6 +212,15 @@ class _Values:
             name: np.reshape(self.written[name].reshape(-1, array.itemsize).all(axis=1), array.shape)
             for name, array in self.outputs.items()
         }
+
+
+def _compute_or_stop(
+    ready: _Prepared, program: Program, accepts: Sequence[Suppression], despite_findings: bool, progress: Progress
+) -> _Values:
+    """Compute as `_compute`, and raise as `stop_on_errors` for what that finds."""
+    values = _compute(ready, program, progress)
+    stop_on_errors(_that_may_stop(values.findings, accepts), despite_findings)
+    return values
 
 
 def _compute(ready: _Prepared, program: Program, progress: Progress) -> _Values:

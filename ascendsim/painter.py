@@ -14,6 +14,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NoReturn, Protocol, Self
@@ -76,8 +77,10 @@ class Forked:
         return self._code
 
     def kill(self) -> None:
-        """End it."""
+        """End it and its own copy."""
         if self._code is None:
+            with suppress(ProcessLookupError):  # it has no session of its own yet
+                os.killpg(self._pid, signal.SIGKILL)
             os.kill(self._pid, signal.SIGKILL)
 
     def communicate(self) -> None:
@@ -109,6 +112,8 @@ class Painter:
 
     def __init__(self, begin: Callable[[Path, IO[bytes]], Process] = started) -> None:
         self._begin = begin
+        self.is_begun = False
+        """Whether a run is being drawn."""
 
     def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="ascendsim-")
@@ -126,6 +131,8 @@ class Painter:
 
     def begin(self, record: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         """Have a run drawn, given as `stored` gives it."""
+        assert not self.is_begun, "a painter draws one run"
+        self.is_begun = True
         (Path(self._folder.name) / RUN).write_bytes(pickle.dumps((dict(record), dict(arrays))))
         assert self._process.stdin is not None
         self._process.stdin.close()  # tells the other that the file is there

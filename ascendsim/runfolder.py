@@ -16,7 +16,7 @@ from ascendsim.files import exists, is_file
 from ascendsim.painter import Painter
 from ascendsim.progress import Progress, silent
 from ascendsim.result import RunResult
-from ascendsim.stored import SCHEMA, arrays_of, record_of, result_of
+from ascendsim.stored import SCHEMA, arrays_of, outline_of, record_of, result_of
 
 RUN_FILE = "run.json"
 PICTURES = ("timeline.png", "timeline.svg", "memory.png")
@@ -40,7 +40,7 @@ def write_run(
         result: the run.
         folder: a new or empty one, or one that holds a run.
         time: unit of the trace.
-        painter: draws the pictures; None starts one for this run.
+        painter: draws the pictures, of this run if it has begun; None starts one for this run.
         progress: told how many files are made.
 
     Raises:
@@ -53,6 +53,11 @@ def write_run(
         with Painter() as own:
             return _write(result, target, time, own, progress)
     return _write(result, target, time, painter, progress)
+
+
+def begin_pictures(result: RunResult, painter: Painter) -> None:
+    """Have a run's pictures drawn. Neither values, findings nor expectations are on them."""
+    painter.begin(outline_of(result, result.scenario), arrays_of(result))
 
 
 def _write(
@@ -122,8 +127,9 @@ def _contents(
     result: RunResult, target: Path, time: Literal["us", "cycle"], painter: Painter, progress: Progress
 ) -> tuple[dict[str, bytes], PainterError | None]:
     """Every file's content, and why there are no pictures if there are none. They are drawn meanwhile."""
+    if not painter.is_begun:
+        begin_pictures(result, painter)
     record, arrays = record_of(result, _relocated(result, target)), arrays_of(result)
-    painter.begin(record, arrays)
     makers: dict[str, Callable[[], bytes]] = {
         "report.md": lambda: report.markdown(result).encode(),
         "trace.json": lambda: trace.trace_json(result, time).encode(),

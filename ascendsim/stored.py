@@ -28,28 +28,36 @@ def arrays_of(result: RunResult) -> Arrays:
     return to_arrays(result.program) | _timeline_arrays(result.timeline) | _log_arrays(result.log)
 
 
-def record_of(result: RunResult, scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the rest of a run, with a scenario whose file names are right where the record will stand."""
-    record = {
-        "schema": SCHEMA,
-        "ascendsim": __version__,
-        "summary": result.summary(),
-        "findings": [f.to_dict() for f in result.findings],
+def outline_of(result: RunResult, scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """Return as `record_of` what a timeline and its pictures need: neither findings, expectations nor the summary."""
+    return {
+        "summary": {"name": result.name, "despite_findings": result.despite_findings},
+        "findings": [],
         "engine": result.engine,
         "windows": [list(window) for window in result.windows],
         "values": result.values,
         "sample": None if result.sample is None else asdict(result.sample),
-        "expectations": [[e.what, e.wanted, e.got, e.met] for e in result.expectations],
+        "expectations": [],
         "scenario": scenario,
         "device": json.loads(result.device.model_dump_json(by_alias=True)),
     }
+
+
+def record_of(result: RunResult, scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rest of a run, with a scenario whose file names are right where the record will stand."""
+    known = {
+        "summary": result.summary(),
+        "findings": [f.to_dict() for f in result.findings],
+        "expectations": [[e.what, e.wanted, e.got, e.met] for e in result.expectations],
+    }
+    record = {"schema": SCHEMA, "ascendsim": __version__} | outline_of(result, scenario) | known
     return record | ({"suppressed": [s.to_dict() for s in result.suppressed]} if result.suppressed else {})
 
 
 def result_of(
     record: Mapping[str, Any], arrays: Mapping[str, Any], outputs: Mapping[str, Any], place: Path
 ) -> RunResult:
-    """Undo `arrays_of` and `record_of`; `place` is where the scenario's file names start."""
+    """Undo `arrays_of` and `record_of`, or `outline_of`; `place` is where the scenario's file names start."""
     program = from_arrays({k: v for k, v in arrays.items() if not k.startswith(("timeline", "totals."))})
     return RunResult(
         name=record["summary"]["name"],

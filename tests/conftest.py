@@ -32,6 +32,8 @@ def device() -> Device:
 class Undrawn:
     """Stands in for the process that draws, in tests that do not look at pictures: starting it takes a second."""
 
+    is_begun = False
+
     def __init__(self, begin=None):
         pass
 
@@ -43,6 +45,7 @@ class Undrawn:
 
     def begin(self, record, arrays):
         """Take what is to be drawn."""
+        self.is_begun = True
 
     def pictures(self):
         """The pictures' names, and something for each."""

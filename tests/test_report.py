@@ -116,6 +116,7 @@ class DrawnHere(Undrawn):
 
     def begin(self, record, arrays):
         """Keep what is to be drawn."""
+        super().begin(record, arrays)
         self._run = result_of(record, arrays, {}, Path())
 
     def pictures(self):

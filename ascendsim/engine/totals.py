@@ -6,7 +6,7 @@ import numpy as np
 
 from ascendsim.engine.base import Ints, Keep, Kind, ScheduleInput, Timeline, Totals, Wait
 from ascendsim.engine.table import EMIT_WIDTH, FOREVER, PIPES, Emit, table_column, template_starts
-from ascendsim.jit import compiled, compiled_in_place, inlined
+from ascendsim.jit import compiled_in_place, inlined
 from ascendsim.terms import Pipe
 
 BINS = 1024
@@ -128,8 +128,19 @@ class TotalsBuilder:
         self._used += taken
         ends = [self.open.run_end.max(initial=0), done[:count, 2].max(initial=0)]
         self._make_bins_long(int(max(ends)))
-        added, self.carried = _sweep(done[:count], frontier, self.sums.overlap, self.open, self.bins, self.bin_cycles)
-        return added
+        return self._add_up(done[:count], frontier)
+
+    def _add_up(self, done: Ints, frontier: Ints) -> Ints:
+        """Add up overlaps and bins up to the frontiers; return what was added, and carry what is left."""
+        starts = np.zeros(self.open.run_start.size + 1, np.int64)
+        np.cumsum(np.bincount(done[:, 0], minlength=len(starts) - 1) + 1, out=starts[1:])
+        parts, left = np.empty((3, starts[-1]), np.int64), np.empty_like(done)
+        count, lefts = _sweep(
+            done, frontier, starts, starts[:-1].copy(), parts, left,
+            self.sums.overlap, self.open, self.bins, self.bin_cycles,
+        )  # fmt: skip
+        self.carried = left[:lefts].copy()
+        return parts[:, :count].T.copy()
 
     def finish(self) -> Totals:
         """Return the totals once all rows are in."""
@@ -286,27 +297,26 @@ def _meet(
     return free
 
 
-@compiled
-def _sweep(done: Ints, frontier: Ints, overlap: Ints, now: _Open, bins: Ints, bin_cycles: int) -> tuple[Ints, Ints]:
-    """Add up overlaps and bins of all cores up to their frontiers; return what was added, and what is left."""
-    cores = frontier.shape[0]
-    count = done.shape[0]
-    starts = np.zeros(cores * PIPES + 1, np.int64)
-    for i in range(count):
-        starts[done[i, 0] + 1] += 1
-    for unit in range(cores * PIPES):  # a place more for the open stretch of each
-        starts[unit + 1] += starts[unit] + 1
-    fill = starts[:-1].copy()
-    low, high = np.zeros(starts[-1], np.int64), np.zeros(starts[-1], np.int64)
-    left, lefts = np.zeros((count, 3), np.int64), 0
-    for i in range(count):
+@compiled_in_place
+def _sweep(
+    done: Ints, frontier: Ints, starts: Ints, fill: Ints, parts: Ints, left: Ints,
+    overlap: Ints, now: _Open, bins: Ints, bin_cycles: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Add up overlaps and bins of all cores up to their frontiers.
+
+    In `starts` each core's pipe has a part of `parts`, [3, stretches], with a place more for its open stretch; `fill`
+    begins as a copy. Returns how many stretches were added up, which are in `parts`, and how many lie behind the
+    frontiers, in `left`.
+    """
+    units, low, high, lefts = parts[0], parts[1], parts[2], 0
+    for i in range(done.shape[0]):
         unit, upto = done[i, 0], frontier[done[i, 0] // PIPES]
         low[fill[unit]], high[fill[unit]] = done[i, 1], min(done[i, 2], upto)
         fill[unit] += high[fill[unit]] > low[fill[unit]]
         if done[i, 2] > upto:
             left[lefts, 0], left[lefts, 1], left[lefts, 2] = unit, max(done[i, 1], upto), done[i, 2]
             lefts += 1
-    for core in range(cores):
+    for core in range(frontier.shape[0]):
         for pipe in range(PIPES):
             unit, start = core * PIPES + pipe, now.run_start[core, pipe]
             end = min(now.run_end[core, pipe], frontier[core])
@@ -323,12 +333,12 @@ def _sweep(done: Ints, frontier: Ints, overlap: Ints, now: _Open, bins: Ints, bi
             for second in range(first + 1, PIPES):
                 unit = core * PIPES + second
                 overlap[first, second] += _shared(low, high, a, b, starts[unit], fill[unit])
-    added, at = np.zeros((starts[-1], 3), np.int64), 0
-    for unit in range(cores * PIPES):
+    count = 0
+    for unit in range(fill.shape[0]):
         for i in range(starts[unit], fill[unit]):
-            added[at, 0], added[at, 1], added[at, 2] = unit, low[i], high[i]
-            at += 1
-    return added[:at].copy(), left[:lefts].copy()
+            units[count], low[count], high[count] = unit, low[i], high[i]
+            count += 1
+    return count, lefts
 
 
 @inlined

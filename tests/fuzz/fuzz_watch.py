@@ -45,6 +45,7 @@ class InPlace:
     """
 
     begun = 0
+    is_begun = False
 
     def __init__(self, begin=None):
         pass
@@ -58,6 +59,7 @@ class InPlace:
     def begin(self, record, arrays):
         """Keep what is to be drawn."""
         InPlace.begun += 1
+        self.is_begun = True
         self._run = pickle.dumps((dict(record), dict(arrays))) if InPlace.begun % DRAWN == 1 else b""
 
     def pictures(self):
