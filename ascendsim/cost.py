@@ -340,8 +340,10 @@ def _path(cost: TransferCost, box: Box, dtype: DType, order: dict[str, int], suf
     lines = cost.lines
     if cost.elements_per_cycle is not None:
         lines = (*lines, Line(fixed_cycles=0, bytes_per_cycle=cost.elements_per_cycle * dtype.bytes))
-    line = max(lines, key=lambda line: line.fixed_cycles + total_bytes / line.bytes_per_cycle)
     _, count, length, _ = box
+    parts = 1 if cost.most_bytes is None else max(1, ceil_div(count * length, cost.most_bytes))
+    line = max(lines, key=lambda line: parts * line.fixed_cycles + total_bytes / line.bytes_per_cycle)
+    start_cycles = parts * line.fixed_cycles
     exposed = min(1.0, count * length / cost.overlap_bytes)
     begun = math.ceil(cost.burst_cycles * max(0, count)) + cost.odd_burst_cycles * _odd_bursts(box)
     cap = line.bytes_per_cycle
@@ -349,8 +351,8 @@ def _path(cost: TransferCost, box: Box, dtype: DType, order: dict[str, int], suf
         cap = min(cap, total_bytes / (count * cost.row_pieces.of_row(length) * cost.row_pieces.cycles))
     return {
         f"bytes{suffix}": total_bytes,
-        f"startup{suffix}": line.fixed_cycles + begun,
-        f"startup_warm{suffix}": math.ceil(line.fixed_cycles * exposed) + begun,
+        f"startup{suffix}": start_cycles + begun,
+        f"startup_warm{suffix}": math.ceil(start_cycles * exposed) + begun,
         f"cap_units{suffix}": int(cap * UNITS_PER_BYTE),
         f"link{suffix}": order[cost.link],
     }

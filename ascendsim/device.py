@@ -376,6 +376,7 @@ class TransferCost(_Model):
     Attributes:
         piece_bytes: GM is accessed in pieces of this length and alignment; a burst is charged for those it touches.
         aligned_piece_bytes: the same where all bursts begin and end on such a boundary; None for no difference.
+        most_bytes: a longer transfer is as many of at most this length, each with its start; None for no limit.
         once: whether consecutive bursts that meet in a piece are charged for it once (a fetch from HBM into L2 is).
         burst_cycles: on top, for each burst, before its bytes move on the link.
         odd_burst_cycles: on top, for each burst that is no multiple of 32 B (for one, where they are above 512 B).
@@ -386,6 +387,7 @@ class TransferCost(_Model):
     lines: tuple[Line, ...] = Field(min_length=1)
     piece_bytes: int = Field(ge=1)
     aligned_piece_bytes: PositiveInt | None = None
+    most_bytes: PositiveInt | None = None
     once: bool = False
     burst_cycles: float = Field(ge=0, default=0)
     odd_burst_cycles: int = Field(ge=0, default=0)

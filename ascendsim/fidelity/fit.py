@@ -22,6 +22,7 @@ from pydantic import BaseModel
 from ascendsim.device import CubeCost, Device, Line, LocalCost, TransferCost, VectorCost, VectorFunctionCost
 from ascendsim.fidelity.course import Course
 from ascendsim.fidelity.quick import Path, cost_at, moved_bytes, quick_cycles, with_cost
+from ascendsim.terms import ceil_div
 
 LEAST_POINTS = 6
 """Measurements that a fit needs; with fewer the coefficients stay as they are."""
@@ -170,14 +171,15 @@ def _together(cost: BaseModel, values: Mapping[str, Sequence[float]]) -> Iterato
 def _transfer(fit: _Fit, cost: BaseModel) -> BaseModel:
     """As many lines as there are, each through two of the measurements, the steeper ones for longer transfers."""
     assert isinstance(cost, TransferCost)
-    sizes = sorted(_transferred(point) for point in fit.points)
+    sizes = sorted(_transferred(point, cost.most_bytes) for point in fit.points)
     return fit.best(cost, (cost.model_copy(update={"lines": lines}) for lines in _lines(sizes, len(cost.lines))))
 
 
-def _transferred(point: Point) -> tuple[float, float]:
+def _transferred(point: Point, most_bytes: int | None) -> tuple[float, float]:
     """Bytes and cycles of one transfer, of those that a point consists of."""
     moved = moved_bytes(point.course)
-    return sum(moved) / len(moved), point.cycles / len(moved)
+    parts = sum(1 if most_bytes is None else max(1, ceil_div(each, most_bytes)) for each in moved)
+    return sum(moved) / parts, point.cycles / parts
 
 
 def _lines(sizes: Sequence[tuple[float, float]], count: int) -> Iterator[tuple[Line, ...]]:

@@ -6,7 +6,6 @@ table (inferred):
 - Moves on chip and the tables by repeat do not show it, so they stream here.
 - On arch 2201 the LoadData tables by bytes have twice the cycle that those by repeats have for each instruction, and
   only even numbers of fractals: two instructions for each transfer.
-- On arch 3510 transfers of UB, L0C and L1 with GM above 16 KiB take twice the cycles of half of them: two instructions.
 - Times of ND2NZ go with the binary digits of bytes / 64: 64 rows, without gaps. They start later by 400 cycles than the
   loads of the matmul example, which hit L2: these miss it.
 """
@@ -26,7 +25,6 @@ from ascendsim.record import AiCore
 from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, FRACTAL_BYTES, CO2Layout, KernelType, Pipe, QuantMode, TPosition
 
 _ND2NZ_ROWS = 64
-_LONGEST_3510 = 16384
 
 Issue = Callable[[AiCore, GlobalTensor, int], None]
 """Records one instruction that moves so many bytes; the GM tensor is for those that have one."""
@@ -150,7 +148,6 @@ _PATHS = {
     "L0C_TO_GM_TRANS": _Path(Pipe.FIX, _AIC, _fixpipe(CO2Layout.ROW_MAJOR), waits=True, kind="float"),
 }
 _IN_TWO_2201 = ("L1_TO_L0A", "L1_TO_L0B")
-_IN_TWO_3510 = ("GM_TO_UB", "UB_TO_GM", "L0C_TO_GM")
 
 
 def course_of(row: Measured, device: Device) -> Course:
@@ -165,18 +162,11 @@ def course_of(row: Measured, device: Device) -> Course:
     if row.bytes is None:
         raise Uncovered("it does not say how many bytes it moves")
     by_repeat = row.family.endswith("_repeat")
-    pieces = 1 if by_repeat else _instructions(row, row.bytes)
+    pieces = 2 if row.arch == 2201 and row.op in _IN_TWO_2201 and not by_repeat else 1
     gm = place_in_gm([("x", FLOAT if path.kind == "float" else HALF, (row.bytes,))])
     body = _body(path, gm[0], row.bytes // pieces, pieces, waits=path.waits and not by_repeat)
     l2_mode = "miss" if path.misses or "L2 misses" in row.conditions else "hit"
     return Course(body, path.pipe, device, is_streamed=True, gm=gm, kernel_type=path.kernel_type, l2_mode=l2_mode)
-
-
-def _instructions(row: Measured, length: int) -> int:
-    """Instructions of one transfer in a table by bytes."""
-    if row.arch == 2201:
-        return 2 if row.op in _IN_TWO_2201 else 1
-    return 2 if row.op in _IN_TWO_3510 and length > _LONGEST_3510 else 1
 
 
 def _body(path: _Path, x: GlobalTensor, length: int, pieces: int, *, waits: bool) -> Body:
