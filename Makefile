@@ -25,6 +25,7 @@ unit: $(VENV)/.installed-test
 deep: $(VENV)/.installed-test
 	$(PY) tests/checks/mutant_scores.py
 	$(PY) tests/fuzz/fuzz_run.py --cases 100000
+	$(PY) tools/fit_costs.py --check
 
 bench: $(VENV)/.installed-test
 	$(VENV)/bin/pytest tests/bench/speed.py --benchmark-columns=min,mean,rounds

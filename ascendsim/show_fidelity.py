@@ -122,7 +122,7 @@ def kernel_words(judged: JudgedKernel) -> str:
 def crossed_cells(found: Sequence[CrossedFamily]) -> Cells:
     """One line for each family whose coefficients are fitted."""
     return [
-        (c.title, str(c.paths), str(len(c.fitted.values)), f"{c.fitted.mean:.2%}", f"{c.kept_back.mean:.2%}")
+        (c.title, str(c.paths), str(len(c.kept_back.values)), f"{c.fitted.mean:.2%}", f"{c.kept_back.mean:.2%}")
         for c in found
     ]
 

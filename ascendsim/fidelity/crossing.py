@@ -52,7 +52,7 @@ class CrossedFamily:
         return {
             "family": self.name,
             "coefficients": self.paths,
-            "rows": len(self.fitted.values),
+            "rows": len(self.kept_back.values),
             "mean_error_fitted": self.fitted.mean,
             "mean_error_kept_back": self.kept_back.mean,
         }
