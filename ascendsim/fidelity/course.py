@@ -9,6 +9,7 @@ import numpy as np
 from ascendsim.device import Device
 from ascendsim.engine import compiled
 from ascendsim.engine.base import Kind, ScheduleInput, Timeline
+from ascendsim.fidelity.measured import Uncovered
 from ascendsim.machine import schedule_input
 from ascendsim.memory import GlobalTensor
 from ascendsim.program import Program
@@ -47,19 +48,27 @@ class Course:
 
     @cached_property
     def program(self) -> Program:
-        """The instructions, recorded."""
+        """The instructions, recorded.
+
+        Raises:
+            Uncovered: they break a rule of the device, or do nothing.
+        """
 
         def kernel(asc: AiCore, *tensors: GlobalTensor) -> None:
             del tensors
             self.body(asc)
 
-        return record(kernel, self.device, 1, self.gm, (), None, self.kernel_type).program
+        found = record(kernel, self.device, 1, self.gm, (), None, self.kernel_type)
+        if not found.complete:
+            raise Uncovered("; ".join(finding.message for finding in found.findings))
+        return found.program
 
     def cycles(self, device: Device | None = None) -> float:
         """Return the cycles that the engine gives, on this device or on one with other coefficients.
 
         Raises:
             DeviceError: the device file has no cost for one of the instructions.
+            Uncovered: there are no instructions that the pipe could take.
         """
         program = schedule_input(self.program, device or self.device, self.l2_mode)
         if not self.is_streamed:
@@ -69,11 +78,16 @@ class Course:
 
     def _alone(self, timeline: Timeline) -> int:
         mine = (timeline["pipe"] == self.pipe) & np.isin(timeline["kind"], (Kind.EXEC, Kind.TRANSFER))
+        if not mine.any():
+            raise Uncovered(f"rebuilt, it has no instruction on {self.pipe.name}")
         return int(timeline["end"][mine].max() - timeline["start"][mine].min())
 
     def _occupied(self, timeline: Timeline) -> int:
         """Cycle at which the pipe is free again for good."""
-        return int(timeline["occupied"][timeline["pipe"] == self.pipe].max())
+        mine = timeline["occupied"][timeline["pipe"] == self.pipe]
+        if not len(mine):
+            raise Uncovered(f"rebuilt, it has no instruction on {self.pipe.name}")
+        return int(mine.max())
 
 
 def _repeated(program: ScheduleInput, times: int) -> ScheduleInput:
