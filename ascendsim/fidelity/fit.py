@@ -6,6 +6,7 @@ the relative errors least, which lets a few odd measurements be odd. Fixed parts
 they show in isolated tile operations only, too few for each family, and come from published tables.
 """
 
+import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,9 +39,14 @@ class Point:
         return abs(quick_cycles(self.course, device) - self.cycles) / self.cycles
 
 
-def mean_error(points: Sequence[Point], device: Device) -> float:
-    """Return the mean of the relative errors on a device."""
-    return sum(point.error(device) for point in points) / len(points)
+def mean_error(points: Sequence[Point], device: Device, most: float = math.inf) -> float:
+    """Return the mean of the relative errors on a device; infinity as soon as it is above `most`, to be quick."""
+    total = 0.0
+    for point in points:
+        total += point.error(device)
+        if total > most * len(points):
+            return math.inf
+    return total / len(points)
 
 
 def fitted(device: Device, path: Path, points: Sequence[Point]) -> BaseModel:
@@ -65,7 +71,7 @@ def _best(
     best, least = cost, mean_error(points, with_cost(device, path, cost))
     for value in values:
         tried = cost.model_copy(update={name: value})
-        error = mean_error(points, with_cost(device, path, tried))
+        error = mean_error(points, with_cost(device, path, tried), least)
         if error < least - 1e-9:
             best, least = tried, error
     return best
@@ -102,7 +108,7 @@ def _transfer(device: Device, path: Path, cost: Any, points: Sequence[Point]) ->
     best, least = cost, mean_error(points, with_cost(device, path, cost))
     for lines in _lines(sizes, len(cost.lines)):
         tried = cost.model_copy(update={"lines": lines})
-        error = mean_error(points, with_cost(device, path, tried))
+        error = mean_error(points, with_cost(device, path, tried), least)
         if error < least - 1e-9:
             best, least = tried, error
     return best  # type: ignore[no-any-return]
