@@ -157,8 +157,8 @@ def kernels_text(found: KernelVerdict) -> list[str]:
     if found.errors is not None:
         e = found.errors
         said.append(
-            f"Task duration: median error {e.median:.1%}, 90th percentile {e.p90:.1%}, worst {e.worst:.1%}. Of the "
-            f"{len(found.judged)} whose whole schedule is stated: {_median(found.judged)}."
+            f"Task duration: median error {e.median:.1%}, 90th percentile {e.p90:.1%}, worst {e.worst:.1%}; "
+            f"{_median(found.judged)} of {len(found.judged)} with stated schedules."
         )
     said += [f"Variants of {r.kernel}: rank correlation {r.correlation:.2f} over {r.variants}." for r in found.rankings]
     return said
@@ -249,7 +249,7 @@ def left_out_text(found: Comparison) -> Iterator[str]:
         yield f"Apart, judged by nothing: {said}."
     uncovered = sum(j.predicted is None for j in found.instructions.judged)
     if uncovered or statuses:
-        yield f"{uncovered} rows are not covered. --rows lists worst rows, kernels, what is not covered and why."
+        yield f"Not covered: {uncovered} of the rows. --rows lists worst rows, kernels, what is not covered and why."
 
 
 def _parts(found: Comparison) -> Iterator[str | Section]:

@@ -86,7 +86,7 @@ LAYERS = {
     },
     "fidelity": {
         *("cost", "device", "dtypes", "engine", "errors", "fidelity", "files", "isa", "machine", "memory", "op_host"),
-        *("op_kernel", "program", "record", "terms"),
+        *("op_kernel", "program", "progress", "record", "terms"),
     },
     "catalogue": {
         *("checks", "context", "errors", "isa", "machine", "op_host", "op_kernel", "plan", "record", "tmpsize"),
@@ -116,7 +116,8 @@ LAYERS = {
     "report": {"analysis", "error_bar", "errors", "result", "terms", "words"},
     "trace": {"__init__", "analysis", "device", "engine", "isa", "program", "result", "terms"},
     "plot": {
-        *("analysis", "device", "engine", "isa", "painter", "plan", "program", "result", "stored", "terms", "tmpsize"),
+        *("analysis", "device", "engine", "fidelity", "isa", "painter", "plan", "program", "result", "stored", "terms"),
+        "tmpsize",
     },
     "user_code": {"errors", "files"},
     "files": {"errors"},
@@ -167,6 +168,8 @@ LAYERS = {
     },
     "show": {"device"},
     "show_tmp": {"errors", "report", "tmpsize"},
+    "show_fidelity": {"fidelity"},
+    "fidelityfolder": {"fidelity", "plot", "runfolder", "show_fidelity"},
     "tmpfolder": {"errors", "plot", "runfolder", "tmpsize"},
     "plan": {
         *("checks", "device", "dtypes", "errors", "isa", "machine", "op_host", "op_kernel", "operators", "plan"),
@@ -211,6 +214,9 @@ LAYERS = {
             "show_findings",
             "show_rules",
             "show_tmp",
+            "show_fidelity",
+            "fidelity",
+            "fidelityfolder",
             "tmpfolder",
             "tmpsize",
             "window",

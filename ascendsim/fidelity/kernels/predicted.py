@@ -68,8 +68,9 @@ def check_work(turns: int, steps: int, gm_bytes: int, device: Device) -> None:
     """
     if turns > MOST_TURNS or steps > MOST_STEPS:
         raise Uncovered(f"{turns} turns of {steps} steps; up to {MOST_TURNS} of {MOST_STEPS} are simulated here")
-    if gm_bytes > device.memory.gm_bytes.value:
-        raise Uncovered(f"{gm_bytes} B of tensors; GM holds {device.memory.gm_bytes.value} B")
+    gm = device.memory.gm_bytes
+    if gm is not None and gm_bytes > gm.value:
+        raise Uncovered(f"{gm_bytes} B of tensors; GM holds {gm.value} B")
 
 
 def recorded(
