@@ -477,7 +477,7 @@ def fag(
 def fidelity(
     data: Annotated[
         Path | None,
-        typer.Option(help="Folder with instruction_cycles.csv and kernels.csv; default the shipped measurements."),
+        typer.Option(help="Folder with instruction_cycles.csv, kernels.csv or both; default the shipped measurements."),
     ] = None,
     families: Annotated[
         list[str] | None, typer.Option("--family", help="Only this family, repeatable.", metavar="NAME")
@@ -485,9 +485,12 @@ def fidelity(
     folder: Annotated[
         Path | None, typer.Option("--out", help="Folder for accuracy.md, rows.csv, kernels.csv and two pictures.")
     ] = None,
+    rows: Annotated[
+        bool, typer.Option("--rows", help="List rows, too: the worst, what is not covered and why, what stands apart.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the model with published measurements: errors by family, worst rows, what nothing rebuilds, kernels.
+    """Compare the model with published measurements: errors by family, what is far off and why, whole kernels.
 
     Exit code 1 if a family is further off than this version promises.
     """
@@ -506,7 +509,7 @@ def fidelity(
         _print_json(found.to_dict() | {"files": [str(file) for file in files]})
     else:
         wide = Console(highlight=False, emoji=False, markup=False, width=_TABLE_WIDTH)
-        wide.print(show_fidelity.terminal(found), soft_wrap=True)
+        wide.print(show_fidelity.terminal(found) if rows else show_fidelity.summary(found), soft_wrap=True)
         for file in files:
             out.print(f"wrote {file}", soft_wrap=True)
     if found.broken:

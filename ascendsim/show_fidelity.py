@@ -3,8 +3,9 @@
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -19,12 +20,16 @@ from ascendsim.fidelity.judge_kernels import JudgedKernel, KernelVerdict
 Cells = list[tuple[str, ...]]
 _FAMILY_COLUMNS = ("family", "arch", "rows", "covered", "median", "p90", "mean", "worst", "bound", "held")
 _ROW_COLUMNS = ("row", "what", "measured", "predicted", "error")
+_OUTSIDE_COLUMNS = ("row", "what", "measured", "predicted", "error", "why")
+_SHORT_COLUMNS = ("family", "arch", "covered", "median", "p90", "mean", "worst", "bound")
+_SHOWN_OUTSIDE = 3
+"""Rows of a family that the summary lists."""
 _BOUND_WORDS = (
-    ("median", "median <= {:.1%}"),
-    ("mean", "mean <= {:.1%}"),
-    ("worst", "worst <= {:.0%}"),
-    ("within_quarter", "{:.0%} within 25 %"),
-    ("accuracy", "accuracy >= {}"),
+    ("median", "median {:g}%"),
+    ("mean", "mean {:g}%"),
+    ("worst", "worst {:g}%"),
+    ("within_quarter", "{:g}% within 25%"),
+    ("accuracy", "accuracy {:g}%"),
 )
 
 
@@ -43,10 +48,24 @@ def _family(verdict: Verdict) -> tuple[str, ...]:
     return (*head, *(f"{value:.2%}" for value in (errors.median, errors.p90, errors.mean, errors.worst)), bound, held)
 
 
+def short_family_cells(found: Fidelity) -> Cells:
+    """One line for each family, by the name that --family takes, no wider than a terminal."""
+    return [_short_family(verdict) for verdict in found.verdicts]
+
+
+def _short_family(verdict: Verdict) -> tuple[str, ...]:
+    family, errors = verdict.family, verdict.errors
+    head = (family.name, str(family.arch), f"{len(verdict.covered)} of {len(verdict.rows)}")
+    bound = "" if family.bound is None else bound_words(family.bound) + (" BROKEN" if verdict.broken else "")
+    if errors is None:
+        return (*head, "-", "-", "-", "-", bound)
+    return (*head, *(f"{value:.2%}" for value in (errors.median, errors.p90, errors.mean, errors.worst)), bound)
+
+
 def bound_words(bound: Bound) -> str:
-    """Return a bound in words."""
+    """Return a bound in words: errors are at most that, the share of rows and the accuracy at least."""
     said = ((words, getattr(bound, name)) for name, words in _BOUND_WORDS)
-    return ", ".join(words.format(limit) for words, limit in said if limit is not None)
+    return ", ".join(words.format(round(limit * 100, 6)) for words, limit in said if limit is not None)
 
 
 def row_cells(rows: Sequence[Judged]) -> Cells:
@@ -56,6 +75,11 @@ def row_cells(rows: Sequence[Judged]) -> Cells:
         for j in rows
         if j.predicted is not None
     ]
+
+
+def outside_cells(rows: Sequence[Judged]) -> Cells:
+    """One line for each row that is far off, with the reason."""
+    return [(*cells, j.why_off) for cells, j in zip(row_cells(rows), rows, strict=True)]
 
 
 def what(judged: Judged) -> str:
@@ -92,7 +116,7 @@ def apart_cells(found: Fidelity) -> Cells:
 
 
 _KERNEL_COLUMNS = ("kernel", "what", "measured us", "predicted us", "error", "slowest pipe", "named")
-_CROSSED_COLUMNS = ("family", "coefficients", "rows", "mean error, fitted half", "mean error, other half")
+_CROSSED_COLUMNS = ("family", "coefficients", "rows", "mean error of the fitted half", "of the other half")
 
 
 def kernel_cells(found: KernelVerdict) -> Cells:
@@ -133,8 +157,8 @@ def kernels_text(found: KernelVerdict) -> list[str]:
     if found.errors is not None:
         e = found.errors
         said.append(
-            f"Task duration: median error {e.median:.1%}, 90th percentile {e.p90:.1%}, worst {e.worst:.1%}. Of the "
-            f"{len(found.judged)} whose whole schedule is stated: {_median(found.judged)}."
+            f"Task duration: median error {e.median:.1%}, 90th percentile {e.p90:.1%}, worst {e.worst:.1%}; "
+            f"{_median(found.judged)} of {len(found.judged)} with stated schedules."
         )
     said += [f"Variants of {r.kernel}: rank correlation {r.correlation:.2f} over {r.variants}." for r in found.rankings]
     return said
@@ -161,20 +185,71 @@ def coverage_text(found: Fidelity) -> str:
     return f"{covered} of {len(found.judged)} usable measurements are covered ({found.coverage:.1%})"
 
 
+def summary(found: Comparison) -> RenderableType:
+    """Return what matters, for a terminal of 100 columns: families, what is far off, halves, kernels, bounds."""
+    return _page(_summary_parts(found), found)
+
+
 def terminal(found: Comparison) -> RenderableType:
     """Return everything for a terminal."""
-    parts: list[RenderableType] = []
-    for part in _parts(found):
-        if isinstance(part, str):
-            parts.append(Text(part))
-        else:
-            parts.append(_table(*part))
-    parts += [Text(text, "bold red") for text in found.broken]
-    return Group(*parts)
+    return _page(_parts(found), found)
+
+
+def _page(parts: Iterable["str | Section"], found: Comparison) -> RenderableType:
+    shown: list[RenderableType] = [Text(part) if isinstance(part, str) else _table(*part) for part in parts]
+    shown += [Text(f"not held: {text}", "bold red") for text in found.broken]
+    if not found.broken and _has_bounds(found):
+        shown.append(Text("All bounds are held."))
+    return Group(*shown)
+
+
+def _has_bounds(found: Comparison) -> bool:
+    return any(v.family.bound is not None and v.covered for v in found.instructions.verdicts) or (
+        found.kernels is not None and bool(found.kernels.judged)
+    )
 
 
 Section = tuple[str, tuple[str, ...], Cells]
 """Title, columns, rows."""
+
+
+def _summary_parts(found: Comparison) -> Iterator[str | Section]:
+    """The summary's sentences and tables."""
+    rows = found.instructions
+    if not rows.judged and not rows.apart and (found.kernels is None or not found.kernels.rows):
+        yield "There are no measurements to compare with."
+    if rows.judged:
+        yield f"{coverage_text(rows)}."
+        yield "Relative errors", _SHORT_COLUMNS, short_family_cells(rows)
+        far = [j for v in rows.verdicts if v.family.bound is not None for j in v.outside[:_SHOWN_OUTSIDE]]
+        if far:
+            yield f"Far off, of families with a bound ({_SHOWN_OUTSIDE} of each at most)", _FAR_COLUMNS, far_cells(far)
+    if found.crossings:
+        cells = [(c.name, *rest) for c, (_, *rest) in zip(found.crossings, crossed_cells(found.crossings), strict=True)]
+        yield _HALVES, _CROSSED_COLUMNS, cells
+    if found.kernels is not None and found.kernels.rows:
+        yield from kernels_text(found.kernels)
+    yield from left_out_text(found)
+
+
+_FAR_COLUMNS = ("row", "what", "error", "why")
+_HALVES = "Coefficients fitted to a random half of their measurements, both ways"
+
+
+def far_cells(rows: Sequence[Judged]) -> Cells:
+    """One short line for each row that is far off."""
+    return [(j.row.id, what(j), f"{j.bias:+.0%}", j.why_off) for j in rows]
+
+
+def left_out_text(found: Comparison) -> Iterator[str]:
+    """What is not covered or stands apart, in numbers, and where to read of it."""
+    statuses = Counter(j.row.status for j in found.instructions.apart)
+    if statuses:
+        said = ", ".join(f"{count} {status or 'without a status'}" for status, count in sorted(statuses.items()))
+        yield f"Apart, judged by nothing: {said}."
+    uncovered = sum(j.predicted is None for j in found.instructions.judged)
+    if uncovered or statuses:
+        yield f"Not covered: {uncovered} of the rows. --rows lists worst rows, kernels, what is not covered and why."
 
 
 def _parts(found: Comparison) -> Iterator[str | Section]:
@@ -188,6 +263,11 @@ def _parts(found: Comparison) -> Iterator[str | Section]:
             for v in rows.verdicts
             if v.worst
         )
+        yield from (
+            (f"Far off, and why: {v.family.title}, arch {v.family.arch}", _OUTSIDE_COLUMNS, outside_cells(v.outside))
+            for v in rows.verdicts
+            if v.outside
+        )
     if found.crossings:
         yield (
             "Coefficients that are fitted were fitted once more on one random half of their measurements and judged by "
@@ -196,8 +276,10 @@ def _parts(found: Comparison) -> Iterator[str | Section]:
         yield "Cross-validation", _CROSSED_COLUMNS, crossed_cells(found.crossings)
     if found.kernels is not None and found.kernels.rows:
         yield from kernels_text(found.kernels)
-        yield "Whole kernels", _KERNEL_COLUMNS, kernel_cells(found.kernels)
-        yield "Kernels that are not covered", ("why", "kernels"), uncovered_kernel_cells(found.kernels)
+        if found.kernels.covered:
+            yield "Whole kernels", _KERNEL_COLUMNS, kernel_cells(found.kernels)
+        if len(found.kernels.covered) < len(found.kernels.rows):
+            yield "Kernels that are not covered", ("why", "kernels"), uncovered_kernel_cells(found.kernels)
     yield from ((title, columns, cells(rows)) for title, columns, cells in _TABLES if cells(rows))
 
 
@@ -211,7 +293,9 @@ def uncovered_kernel_cells(found: KernelVerdict) -> Cells:
 
 
 def _table(title: str, columns: Sequence[str], cells: Cells) -> Table:
-    table = Table(title=title, title_justify="left")
+    table = Table(
+        title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False
+    )
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in cells:
@@ -231,7 +315,12 @@ def markdown(found: Comparison) -> str:
 
 def _section(title: str, columns: Sequence[str], cells: Cells) -> Iterator[str]:
     yield from ("", f"### {title}", "", f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}")
-    yield from (f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in cells)
+    yield from (f"| {' | '.join(_cell(cell) for cell in row)} |" for row in cells)
+
+
+def _cell(text: str) -> str:
+    """A text as a cell: on one line, without what would end the cell."""
+    return " ".join(text.replace("|", "/").split())
 
 
 def rows_csv(found: Fidelity) -> str:

@@ -85,7 +85,7 @@ LAYERS = {
         *("library", "memory", "program", "terms"),
     },
     "fidelity": {
-        *("cost", "device", "dtypes", "engine", "errors", "fidelity", "isa", "machine", "memory", "op_host"),
+        *("cost", "device", "dtypes", "engine", "errors", "fidelity", "files", "isa", "machine", "memory", "op_host"),
         *("op_kernel", "program", "progress", "record", "terms"),
     },
     "catalogue": {

@@ -1,7 +1,7 @@
 """The model against all measurements of a folder."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,11 @@ from ascendsim.fidelity.families import FAMILIES, Family, predict
 from ascendsim.fidelity.judge import Fidelity, Judged, Verdict, judge
 from ascendsim.fidelity.judge_kernels import JudgedKernel, KernelVerdict, judge_kernels
 from ascendsim.fidelity.kernels import predict as predict_kernel
-from ascendsim.fidelity.measured import DATA, read_instructions, read_kernels
+from ascendsim.fidelity.measured import DATA, INSTRUCTIONS, KERNELS, Measured, files_of, read_instructions, read_kernels
 from ascendsim.fidelity.target import device_of
 from ascendsim.progress import Progress, silent, stage
 
-KERNELS = "kernels"
+KERNELS_NAME = "kernels"
 """What whole kernels are called where families are named."""
 
 
@@ -44,6 +44,8 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values."""
         return {
+            "rows_judged": len(self.instructions.judged),
+            "rows_covered": sum(j.predicted is not None for j in self.instructions.judged),
             "coverage": self.instructions.coverage,
             "families": [_family(v) for v in self.instructions.verdicts],
             "rows": [_row(j) for j in (*self.instructions.judged, *self.instructions.apart)],
@@ -64,7 +66,9 @@ def _family(verdict: Verdict) -> dict[str, Any]:
     }
     if verdict.errors is not None:
         found |= verdict.errors.to_dict()
-    return found | {"broken": list(verdict.broken)}
+    bound = {} if family.bound is None else {k: v for k, v in asdict(family.bound).items() if v is not None}
+    outside = [{"id": j.row.id, "error": j.bias, "why": j.why_off} for j in verdict.outside]
+    return found | {"bound": bound, "outside": outside, "broken": list(verdict.broken)}
 
 
 def _row(judged: Judged) -> dict[str, Any]:
@@ -93,7 +97,7 @@ def compare(folder: Path | None = None, names: tuple[str, ...] = (), progress: P
     """Predict every measurement of a folder and judge the model by them.
 
     Args:
-        folder: with instruction_cycles.csv and kernels.csv; None for the measurements that the package ships.
+        folder: with instruction_cycles.csv, kernels.csv or both; None for the measurements that the package ships.
         names: only these families, "kernels" among them; empty for all.
         progress: told of each stage how much is done.
 
@@ -101,13 +105,18 @@ def compare(folder: Path | None = None, names: tuple[str, ...] = (), progress: P
         InputError: a file cannot be read, or there is no family of a name.
     """
     place = DATA if folder is None else folder
-    families = _chosen(names)
-    rows = read_instructions(place) if families else ()
+    families, there = _chosen(names), files_of(place)
+    rows = read_instructions(place) if families and (names or INSTRUCTIONS in there) else ()
+    kernel_rows = None
+    if KERNELS_NAME in names or (not names and KERNELS in there):
+        kernel_rows = read_kernels(place)
+    if not names:
+        families += tuple(_others(rows))
     found = judge(rows, families, lambda row: predict(row, device_of(row)), stage(progress, "measurements"))
     kernels = None
-    if not names or KERNELS in names:
-        kernels = judge_kernels(read_kernels(place), predict_kernel, stage(progress, "kernels"))
-    wanted = [j.row for j in found.judged]
+    if kernel_rows is not None:
+        kernels = judge_kernels(kernel_rows, predict_kernel, stage(progress, "kernels"))
+    wanted = [j.row for j in found.judged if j.predicted is not None]
     return Comparison(found, kernels, cross_validate(wanted, stage(progress, "cross-validation")))
 
 
@@ -115,6 +124,17 @@ def _chosen(names: Iterable[str]) -> tuple[Family, ...]:
     wanted = tuple(names)
     known = {family.name: family for family in FAMILIES}
     for name in wanted:
-        if name not in known and name != KERNELS:
-            raise InputError(f"--family {name}: no such family; there are: {', '.join([*known, KERNELS])}")
+        if name not in known and name != KERNELS_NAME:
+            raise InputError(f"--family {name}: no such family; there are: {', '.join([*known, KERNELS_NAME])}")
     return tuple(f for f in FAMILIES if not wanted or f.name in wanted)
+
+
+def _others(rows: Iterable[Measured]) -> Iterator[Family]:
+    """What belongs to no family, by architecture: it counts as not covered, or is reported without a bound."""
+    archs = {row.arch for row in rows if not any(f.arch == row.arch and f.holds(row) for f in FAMILIES)}
+    for arch in sorted(archs):
+        yield Family("other", "others, of no family", arch, lambda row: not any(f.holds(row) for f in _of(row.arch)))
+
+
+def _of(arch: int) -> tuple[Family, ...]:
+    return tuple(f for f in FAMILIES if f.arch == arch)

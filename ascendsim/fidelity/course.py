@@ -10,6 +10,7 @@ from ascendsim.cost import gm_bases_of
 from ascendsim.device import Device
 from ascendsim.engine import compiled
 from ascendsim.engine.base import Kind, ScheduleInput, Timeline
+from ascendsim.fidelity.measured import Uncovered
 from ascendsim.isa.instruction import Row
 from ascendsim.machine import schedule_input
 from ascendsim.memory import GlobalTensor
@@ -52,13 +53,20 @@ class Course:
 
     @cached_property
     def program(self) -> Program:
-        """The instructions, recorded."""
+        """The instructions, recorded.
+
+        Raises:
+            Uncovered: they break a rule of the device, or do nothing.
+        """
 
         def kernel(asc: AiCore, *tensors: GlobalTensor) -> None:
             del tensors
             self.body(asc)
 
-        return record(kernel, self.device, 1, self.gm, (), None, self.kernel_type).program
+        found = record(kernel, self.device, 1, self.gm, (), None, self.kernel_type)
+        if not found.complete:
+            raise Uncovered("; ".join(finding.message for finding in found.findings))
+        return found.program
 
     @cached_property
     def own_rows(self) -> tuple[OwnRows, ...]:
@@ -72,6 +80,7 @@ class Course:
 
         Raises:
             DeviceError: the device file has no cost for one of the instructions.
+            Uncovered: there are no instructions that the pipe could take.
         """
         program = schedule_input(self.program, device or self.device, self.l2_mode)
         if not self.is_streamed:
@@ -81,11 +90,16 @@ class Course:
 
     def _alone(self, timeline: Timeline) -> int:
         mine = (timeline["pipe"] == self.pipe) & np.isin(timeline["kind"], (Kind.EXEC, Kind.TRANSFER))
+        if not mine.any():
+            raise Uncovered(f"rebuilt, it has no instruction on {self.pipe.name}")
         return int(timeline["end"][mine].max() - timeline["start"][mine].min())
 
     def _occupied(self, timeline: Timeline) -> int:
         """Cycle at which the pipe is free again for good."""
-        return int(timeline["occupied"][timeline["pipe"] == self.pipe].max())
+        mine = timeline["occupied"][timeline["pipe"] == self.pipe]
+        if not len(mine):
+            raise Uncovered(f"rebuilt, it has no instruction on {self.pipe.name}")
+        return int(mine.max())
 
 
 def _repeated(program: ScheduleInput, times: int) -> ScheduleInput:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _SPREAD = 0.9
-_QUARTER = 0.25
+QUARTER = 0.25
+"""Rows that are further off are listed one by one."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Errors:
     @property
     def within_quarter(self) -> float:
         """Share of rows off by at most 25 %."""
-        return sum(value <= _QUARTER for value in self.values) / len(self.values)
+        return sum(value <= QUARTER for value in self.values) / len(self.values)
 
     @property
     def accuracy(self) -> float:

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ascendsim.device import Device
-from ascendsim.errors import DeviceError
+from ascendsim.errors import AscendSimError
 from ascendsim.fidelity import cube, functions, moves, tile_ops, vectors
 from ascendsim.fidelity.course import Course
+from ascendsim.fidelity.lengths import check_lengths
 from ascendsim.fidelity.measured import Measured, Uncovered
 
 Rebuild = Callable[[Measured, Device], Course]
@@ -50,6 +51,7 @@ def course_of(row: Measured, device: Device) -> Course:
     rebuild = _REBUILT_BY.get((row.arch, row.family))
     if rebuild is None:
         raise Uncovered(f"nothing rebuilds measurements of family {row.family} on architecture {row.arch}")
+    check_lengths(row, device)
     return rebuild(row, device)
 
 
@@ -57,11 +59,11 @@ def predict(row: Measured, device: Device) -> float:
     """Return the cycles that the model gives for what was measured.
 
     Raises:
-        Uncovered: it cannot be rebuilt, or the device has no cost for it.
+        Uncovered: it cannot be rebuilt, breaks a rule of the device, or the device has no cost for it.
     """
     try:
         return course_of(row, device).cycles()
-    except DeviceError as error:
+    except AscendSimError as error:
         raise Uncovered(str(error)) from None
 
 

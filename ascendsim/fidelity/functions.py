@@ -143,8 +143,7 @@ def _dtype(name: str) -> DType:
 
 
 def _shape(row: Measured, lanes: int) -> _Shape:
-    rows, columns, valid_rows, valid_columns = _extents(row)
-    del rows
+    _, columns, valid_rows, valid_columns = _extents(row)
     if valid_columns == columns:
         return _Shape((0,), valid_rows * valid_columns, lanes)
     return _Shape(tuple(range(0, valid_rows * columns, columns)), valid_columns, lanes)
@@ -163,6 +162,8 @@ def _tiles(row: Measured, kinds: tuple[DType, ...], device: Device) -> list[Loca
     start = 0
     for i, kind in enumerate(kinds):
         tile_bytes = rows * columns * kind.bytes
+        if tile_bytes > device.ub.visible_bytes.value:
+            raise Uncovered(f"a tile of {tile_bytes} B; UB shows {device.ub.visible_bytes.value} B")
         if start + tile_bytes > device.ub.visible_bytes.value:
             start = 0
         tiles.append(LocalTensor(f"tile{i}", TPosition.VECCALC, kind, start, tile_bytes))

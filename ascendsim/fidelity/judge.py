@@ -4,11 +4,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ascendsim.fidelity.errors_of import Errors
+from ascendsim.fidelity.errors_of import QUARTER, Errors
 from ascendsim.fidelity.families import Bound, Family
 from ascendsim.fidelity.measured import Measured, Uncovered
+from ascendsim.fidelity.reasons import why_off
 
 WORST_ROWS = 5
+UNFORESEEN = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
+"""What rebuilding a row may raise whose fields nobody thought of: such a row must not cost the others their answer."""
+
+
+def unforeseen(error: BaseException) -> str:
+    """Return why a row is not covered that could not be rebuilt."""
+    return f"rebuilding it failed ({type(error).__name__}: {error}); please report the row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +37,12 @@ class Judged:
     def error(self) -> float:
         """Relative error."""
         return abs(self.bias)
+
+    @property
+    def why_off(self) -> str:
+        """Why the model is far off, where it is."""
+        assert self.predicted is not None
+        return why_off(self.row, self.predicted)
 
 
 @dataclass(frozen=True)
@@ -59,6 +73,15 @@ class Verdict:
     def worst(self) -> tuple[Judged, ...]:
         """The rows with the largest errors, the largest first."""
         return tuple(sorted(self.covered, key=lambda row: (-row.error, row.row.id))[:WORST_ROWS])
+
+    @cached_property
+    def outside(self) -> tuple[Judged, ...]:
+        """Rows that are off by more than the worst that is promised, else by more than 25 %; the largest first."""
+        bound = self.family.bound
+        most = QUARTER if bound is None or bound.worst is None else bound.worst
+        return tuple(
+            sorted((row for row in self.covered if row.error > most), key=lambda row: (-row.error, row.row.id))
+        )
 
 
 def _broken(bound: Bound, errors: Errors) -> Iterator[str]:
@@ -129,3 +152,5 @@ def _judged(row: Measured, predict: Callable[[Measured], float]) -> Judged:
         return Judged(row, predict(row))
     except Uncovered as reason:
         return Judged(row, None, str(reason))
+    except UNFORESEEN as error:
+        return Judged(row, None, unforeseen(error))

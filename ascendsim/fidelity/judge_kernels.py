@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ascendsim.fidelity.errors_of import Errors
+from ascendsim.fidelity.judge import UNFORESEEN, unforeseen
 from ascendsim.fidelity.kernels.predicted import Prediction
 from ascendsim.fidelity.measured import MeasuredKernel, Uncovered
 
@@ -152,5 +153,7 @@ def judge_kernels(
             judged.append(JudgedKernel(row, predict(row)))
         except Uncovered as reason:
             judged.append(JudgedKernel(row, None, str(reason)))
+        except UNFORESEEN as error:
+            judged.append(JudgedKernel(row, None, unforeseen(error)))
         told(done, len(wanted))
     return KernelVerdict(tuple(judged))

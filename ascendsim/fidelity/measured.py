@@ -1,15 +1,26 @@
 """Published measurements as rows: of instructions and tile operations, and of whole kernels."""
 
 import csv
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ascendsim.errors import InputError
+from ascendsim.files import is_file
 
 DATA = Path(__file__).parent / "data"
 INSTRUCTIONS = "instruction_cycles.csv"
 KERNELS = "kernels.csv"
+INSTRUCTION_COLUMNS = (
+    *("id", "arch", "soc", "family", "op", "dtype", "dst_dtype", "rows", "cols", "valid_rows", "valid_cols", "repeat"),
+    *("bytes", "mkn", "measured_cycles", "status", "conditions", "source"),
+)
+KERNEL_COLUMNS = (
+    *("id", "arch", "soc", "category", "op", "shape", "dtype", "tiling", "cores", "measured_us", "pipe_times"),
+    *("conditions", "source"),
+)
+"""Columns that each file needs; others are left alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +105,11 @@ def read_instructions(folder: Path = DATA) -> tuple[Measured, ...]:
     """Return the instruction measurements of a folder; those the package ships unless told otherwise.
 
     Raises:
-        InputError: the file is not there, lacks a column, or a field is no number where one is due.
+        InputError: the file is not there, lacks a column, a field is no number where one is due, or two rows have one
+            id.
     """
-    return tuple(_measured(fields) for fields in _rows(folder / INSTRUCTIONS))
+    rows = _rows(folder / INSTRUCTIONS, INSTRUCTION_COLUMNS)
+    return tuple(_measured(fields) for fields in rows)
 
 
 def read_kernels(folder: Path = DATA) -> tuple[MeasuredKernel, ...]:
@@ -105,7 +118,22 @@ def read_kernels(folder: Path = DATA) -> tuple[MeasuredKernel, ...]:
     Raises:
         InputError: as `read_instructions`.
     """
-    return tuple(_kernel(fields) for fields in _rows(folder / KERNELS) if fields.text("measured_us"))
+    rows = _rows(folder / KERNELS, KERNEL_COLUMNS)
+    return tuple(_kernel(fields) for fields in rows if fields.text("measured_us"))
+
+
+def files_of(folder: Path) -> tuple[str, ...]:
+    """Return which of the two files a folder has.
+
+    Raises:
+        InputError: none, or it is no folder.
+    """
+    if not folder.is_dir():
+        raise InputError(f"--data {folder}: no such folder; name one with {INSTRUCTIONS}, {KERNELS} or both")
+    found = tuple(name for name in (INSTRUCTIONS, KERNELS) if is_file(folder / name))
+    if not found:
+        raise InputError(f"--data {folder}: neither {INSTRUCTIONS} nor {KERNELS} is in it; name a folder with one")
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,37 +144,82 @@ class _Fields:
     values: dict[str, str]
 
     def text(self, column: str) -> str:
-        """Return a field; a column that is missing is an error."""
-        if column not in self.values:
-            raise InputError(f"{self.where}: no column {column!r}")
+        """Return a field."""
         return (self.values[column] or "").strip()
 
     def number(self, column: str) -> float:
         """Return a field as a number."""
-        text = self.text(column)
         try:
-            return float(text)
+            value = float(self.text(column))
         except ValueError:
-            raise InputError(f"{self.where}: {column} is {text!r}, want a number") from None
+            value = math.nan
+        if not math.isfinite(value):
+            raise self.wrong(column, "a number")
+        return value
+
+    def time(self, column: str) -> float:
+        """Return a field as a number above 0, which errors are shares of."""
+        value = self.number(column)
+        if value <= 0:
+            raise self.wrong(column, "a number above 0")
+        return value
 
     def count(self, column: str) -> int | None:
         """Return a field as a whole number, None where it is empty."""
-        return int(self.number(column)) if self.text(column) else None
+        return self.whole(column) if self.text(column) else None
+
+    def whole(self, column: str) -> int:
+        """Return a field as a whole number."""
+        value = self.number(column)
+        if value != int(value):
+            raise self.wrong(column, "a whole number")
+        return int(value)
+
+    def wrong(self, column: str, want: str) -> InputError:
+        """Return what to raise about a field."""
+        return InputError(f"{self.where}: {column} is {self.text(column)!r}; want {want}")
 
 
-def _rows(path: Path) -> Iterator[_Fields]:
+def _rows(path: Path, columns: Iterable[str]) -> Iterator[_Fields]:
+    """The lines of a file, with or without a byte order mark, whatever ends its lines."""
+    lines: dict[str, int] = {}
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            for number, values in enumerate(csv.DictReader(file), start=2):
-                yield _Fields(f"{path}, line {number}", values)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            _check_columns(path, reader.fieldnames or (), columns)
+            for values in reader:
+                fields = _Fields(f"{path}, line {reader.line_num}", values)
+                _check_id(fields, reader.line_num, lines)
+                yield fields
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: cannot be read as CSV in UTF-8: {error}") from None
+
+
+def _check_columns(path: Path, found: Iterable[str], columns: Iterable[str]) -> None:
+    there = set(found)
+    missing = [column for column in columns if column not in there]
+    if missing:
+        raise InputError(
+            f"{path}, line 1: no column {', '.join(missing)}; the first line names the columns, in any order, and "
+            "needs them all"
+        )
+
+
+def _check_id(fields: _Fields, line: int, lines: dict[str, int]) -> None:
+    """Refuse a row without a name of its own: reports name rows."""
+    name = fields.text("id")
+    if not name:
+        raise fields.wrong("id", "a name, another for each row")
+    if lines.setdefault(name, line) != line:
+        raise InputError(f"{fields.where}: id is {name!r}, as in line {lines[name]}; want another for each row")
 
 
 def _measured(f: _Fields) -> Measured:
     return Measured(
         id=f.text("id"),
-        arch=int(f.number("arch")),
+        arch=f.whole("arch"),
         soc=f.text("soc"),
         family=f.text("family"),
         op=f.text("op"),
@@ -159,7 +232,7 @@ def _measured(f: _Fields) -> Measured:
         repeat=f.count("repeat"),
         bytes=f.count("bytes"),
         mkn=_triple(f),
-        cycles=f.number("measured_cycles"),
+        cycles=f.time("measured_cycles"),
         status=f.text("status"),
         conditions=f.text("conditions"),
         source=f.text("source"),
@@ -173,14 +246,14 @@ def _triple(f: _Fields) -> tuple[int, int, int] | None:
     try:
         m, k, n = (int(part) for part in text.split("x"))
     except ValueError:
-        raise InputError(f"{f.where}: mkn is {text!r}, want m x k x n such as 16x32x16") from None
+        raise f.wrong("mkn", "m x k x n such as 16x32x16") from None
     return m, k, n
 
 
 def _kernel(f: _Fields) -> MeasuredKernel:
     return MeasuredKernel(
         id=f.text("id"),
-        arch=int(f.number("arch")),
+        arch=f.whole("arch"),
         soc=f.text("soc"),
         category=f.text("category"),
         op=f.text("op"),
@@ -188,20 +261,24 @@ def _kernel(f: _Fields) -> MeasuredKernel:
         dtype=f.text("dtype"),
         tiling=f.text("tiling"),
         cores=f.text("cores"),
-        us=f.number("measured_us"),
-        pipe_us=dict(_times(f.text("pipe_times"))),
+        us=f.time("measured_us"),
+        pipe_us=dict(_times(f)),
         conditions=f.text("conditions"),
         source=f.text("source"),
     )
 
 
-def _times(text: str) -> Iterator[tuple[str, float]]:
+def _times(f: _Fields) -> Iterator[tuple[str, float]]:
     """Read "aiv_vec_time=761.65 us; aiv_total_cycles=49222116": microseconds only."""
-    for part in filter(None, (p.strip() for p in text.split(";"))):
+    for part in filter(None, (p.strip() for p in f.text("pipe_times").split(";"))):
         name, _, value = part.partition("=")
         number, _, unit = value.partition(" ")
-        if unit == "us":
+        if unit != "us":
+            continue
+        try:
             yield name, float(number)
+        except ValueError:
+            raise f.wrong("pipe_times", "times such as aiv_vec_time=761.65 us, joined by semicolons") from None
 
 
 class Uncovered(Exception):

@@ -118,6 +118,7 @@ class _Path:
         misses: whether L2 is taken to hold nothing of it, where the row does not say.
         needs: capability; None for a path that every device has.
         kind: element type of the GM tensor.
+        piece_bytes: what an instruction moves whole multiples of.
     """
 
     pipe: Pipe
@@ -127,25 +128,33 @@ class _Path:
     misses: bool = False
     needs: str | None = None
     kind: str = "half"
+    piece_bytes: int = HALF.bytes
 
 
+_ROW16_BYTES = CUBE_SIDE * FLOAT.bytes
 _AIV, _AIC = KernelType.AIV_ONLY, KernelType.AIC_ONLY
 _PATHS = {
     "GM_TO_UB": _Path(Pipe.MTE2, _AIV, _load(TPosition.VECIN), waits=True),
     "UB_TO_GM": _Path(Pipe.MTE3, _AIV, _store(TPosition.VECOUT), waits=True),
     "UB_TO_UB": _Path(Pipe.V, _AIV, _copy(TPosition.VECCALC, TPosition.VECIN)),
     "GM_TO_L1": _Path(Pipe.MTE2, _AIC, _load(TPosition.A1), waits=True),
-    "GM_TO_L1_TRANS": _Path(Pipe.MTE2, _AIC, _nd2nz, waits=True, misses=True),
-    "GM_TO_L0A": _Path(Pipe.MTE2, _AIC, _load_l0_from_gm(TPosition.A2), waits=True, needs="load_gm_to_l0"),
-    "GM_TO_L0B": _Path(Pipe.MTE2, _AIC, _load_l0_from_gm(TPosition.B2), waits=True, needs="load_gm_to_l0"),
+    "GM_TO_L1_TRANS": _Path(Pipe.MTE2, _AIC, _nd2nz, waits=True, misses=True, piece_bytes=_ND2NZ_ROWS * HALF.bytes),
+    "GM_TO_L0A": _Path(
+        Pipe.MTE2, _AIC, _load_l0_from_gm(TPosition.A2), waits=True, needs="load_gm_to_l0", piece_bytes=FRACTAL_BYTES
+    ),
+    "GM_TO_L0B": _Path(
+        Pipe.MTE2, _AIC, _load_l0_from_gm(TPosition.B2), waits=True, needs="load_gm_to_l0", piece_bytes=FRACTAL_BYTES
+    ),
     "L1_TO_GM": _Path(Pipe.MTE3, _AIC, _store(TPosition.A1), waits=True, needs="data_copy_l1_to_gm"),
-    "L1_TO_L0A": _Path(Pipe.MTE1, _AIC, _load_l0(TPosition.A2)),
-    "L1_TO_L0B": _Path(Pipe.MTE1, _AIC, _load_l0(TPosition.B2)),
+    "L1_TO_L0A": _Path(Pipe.MTE1, _AIC, _load_l0(TPosition.A2), piece_bytes=FRACTAL_BYTES),
+    "L1_TO_L0B": _Path(Pipe.MTE1, _AIC, _load_l0(TPosition.B2), piece_bytes=FRACTAL_BYTES),
     "L1_TO_BT": _Path(Pipe.MTE1, _AIC, _copy(TPosition.C2, TPosition.C1)),
     "L1_TO_FB": _Path(Pipe.FIX, _AIC, _copy(TPosition.C2PIPE2GM, TPosition.C1)),
-    "L0C_TO_L1": _Path(Pipe.FIX, _AIC, _fixpipe_to_l1),
-    "L0C_TO_GM": _Path(Pipe.FIX, _AIC, _fixpipe(CO2Layout.NZ), waits=True, kind="float"),
-    "L0C_TO_GM_TRANS": _Path(Pipe.FIX, _AIC, _fixpipe(CO2Layout.ROW_MAJOR), waits=True, kind="float"),
+    "L0C_TO_L1": _Path(Pipe.FIX, _AIC, _fixpipe_to_l1, piece_bytes=CUBE_SIDE * HALF.bytes),
+    "L0C_TO_GM": _Path(Pipe.FIX, _AIC, _fixpipe(CO2Layout.NZ), waits=True, kind="float", piece_bytes=_ROW16_BYTES),
+    "L0C_TO_GM_TRANS": _Path(
+        Pipe.FIX, _AIC, _fixpipe(CO2Layout.ROW_MAJOR), waits=True, kind="float", piece_bytes=_ROW16_BYTES
+    ),
 }
 _IN_TWO_2201 = ("L1_TO_L0A", "L1_TO_L0B")
 
@@ -163,6 +172,8 @@ def course_of(row: Measured, device: Device) -> Course:
         raise Uncovered("it does not say how many bytes it moves")
     by_repeat = row.family.endswith("_repeat")
     pieces = 2 if row.arch == 2201 and row.op in _IN_TWO_2201 and not by_repeat else 1
+    if row.bytes % (pieces * path.piece_bytes):
+        raise Uncovered(f"{row.bytes} B; the path {row.op} moves whole multiples of {pieces * path.piece_bytes} B")
     gm = place_in_gm([("x", FLOAT if path.kind == "float" else HALF, (row.bytes,))])
     body = _body(path, gm[0], row.bytes // pieces, pieces, waits=path.waits and not by_repeat)
     l2_mode = "miss" if path.misses or "L2 misses" in row.conditions else "hit"

@@ -13,10 +13,13 @@ def device_of(row: Measured | MeasuredKernel) -> Device:
     """Return the part that a measurement names, else the usual one of its architecture.
 
     Raises:
-        Uncovered: no part of that architecture is calibrated here.
+        Uncovered: no part of that architecture is calibrated here, or the part that is named has another one.
     """
     if row.soc in device_names():
-        return _device(row.soc)
+        device = _device(row.soc)
+        if device.npu_arch != row.arch:
+            raise Uncovered(f"the row says architecture {row.arch}; {row.soc} has {device.npu_arch}")
+        return device
     if row.arch not in _DEFAULT:
         raise Uncovered(f"architecture {row.arch} has no calibrated device")
     return _device(_DEFAULT[row.arch])

@@ -21,6 +21,7 @@ from typing import cast as typing_cast
 from ascendsim.device import Device
 from ascendsim.dtypes import UINT8, DType
 from ascendsim.fidelity.course import Course
+from ascendsim.fidelity.lengths import number_in
 from ascendsim.fidelity.measured import Measured, Uncovered
 from ascendsim.fidelity.rebuild import dtype_of, ub_tensor
 from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams, begin_count
@@ -43,6 +44,8 @@ from ascendsim.terms import (
 
 _MOST_REPEATS = 255
 _ALIKE_BYTES = 512
+_MOST_LOADED = 1 << 20
+"""Elements of a TLOAD: more than UB holds of any type."""
 
 
 def course_of(row: Measured, device: Device) -> Course:
@@ -62,14 +65,19 @@ def _in_ub(row: Measured, device: Device) -> Course:
     if row.op not in _BODIES:
         raise Uncovered(f"{row.op} is not rebuilt")
     tile, body = _tile(row), _BODIES[row.op]
-    why = _why_not(row.op, tile)
+    why = _why_not(row.op, tile, device)
     if why:
         raise Uncovered(why)
     return Course(lambda asc: body(asc, tile), Pipe.V, device, is_streamed=False)
 
 
-def _why_not(op: str, tile: "Tile") -> str:
+def _why_not(op: str, tile: "Tile", device: Device) -> str:
     """Why a tile cannot be rebuilt, or ""."""
+    length, ub = tile.rows * tile.cols * max(tile.dtype.bytes, tile.result.bytes), device.memory.ub_bytes.value
+    if length > ub:
+        return f"a tile of {length} B; UB holds {ub} B"
+    if tile.cols * tile.dtype.bytes % DATABLOCK_BYTES and tile.rows > 1:
+        return f"rows of {tile.cols * tile.dtype.bytes} B, which are no whole datablocks of {DATABLOCK_BYTES} B"
     if op == "TCVT" and not tile.is_contiguous:
         return "conversion of a part of a tile"
     if op == "TTRANS" and (tile.rows % 16 or tile.cols % 16 or tile.dtype.bytes not in (2, 4)):
@@ -353,8 +361,10 @@ def _load(row: Measured, device: Device) -> Course:
     stated = re.search(r"GM global shape (\d+)x(\d+)x(\d+)x(\d+)x(\d+);.*; ND;", row.conditions)
     if stated is None or row.cols is None:
         raise Uncovered("only tiles in ND whose shape in GM is stated")
-    *outer, rows, cols = (int(n) for n in stated.groups())
+    *outer, rows, cols = (number_in(n, _MOST_LOADED, "GM global shape") for n in stated.groups())
     dtype, count = dtype_of(row.dtype), outer[0] * outer[1] * outer[2]
+    if not 0 < count * rows * cols <= _MOST_LOADED or cols > row.cols:
+        raise Uncovered(f"a shape in GM of {count} x {rows} x {cols} does not fill a tile of {row.cols} columns")
     gm = place_in_gm([("x", dtype, (count * rows * cols,))])
     pad = (row.cols - cols) * dtype.bytes // DATABLOCK_BYTES
     tile = ub_tensor("tile", dtype, 0, rows * row.cols * dtype.bytes)

@@ -19,6 +19,7 @@ from functools import partial
 from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT, UINT8, UINT32, DType
 from ascendsim.fidelity.course import Course
+from ascendsim.fidelity.lengths import number_in
 from ascendsim.fidelity.measured import Measured, Uncovered
 from ascendsim.fidelity.rebuild import dtype_of, ub_tensor
 from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams, set_mask, set_mask_mode
@@ -228,12 +229,23 @@ class _Placed:
         """Read "src0 0x0 src1=dst=0x10100" and "src0 blkStride 0 repStride 1"; what is not stated starts at 0."""
         starts = dict.fromkeys(("dst", "src0", "src1"), 0)
         for roles, address in re.findall(r"((?:src0|src1|dst)(?:=(?:src0|src1|dst))*)[ =](0x[0-9a-f]+)", conditions):
-            starts |= dict.fromkeys(roles.split("="), int(address, 16))
+            starts |= dict.fromkeys(roles.split("="), _address(address))
         strides = re.search(r"src0 blkStride (\d+),? repStride (\d+)", conditions)
         if strides is None:
             return cls(starts, BinaryRepeatParams())
-        blk, rep = (int(number) for number in strides.groups())
+        blk, rep = (number_in(number, _MOST_STRIDE, "stride") for number in strides.groups())
         return cls(starts, BinaryRepeatParams(src0_blk_stride=blk, src0_rep_stride=rep))
+
+
+def _address(text: str) -> int:
+    """Read an address in UB."""
+    if len(text) > len("0x") + _ADDRESS_DIGITS:
+        raise Uncovered(f"address {text[:20]} lies outside UB")
+    return int(text, 16)
+
+
+_ADDRESS_DIGITS = 5
+"""Hexadecimal ones: UB ends below 1 MiB on every device."""
 
 
 def _add_at(placed: _Placed, dtype: DType, repeat: int, asc: AiCore) -> None:
@@ -242,6 +254,10 @@ def _add_at(placed: _Placed, dtype: DType, repeat: int, asc: AiCore) -> None:
     asc.add(dst, src0, src1, None, repeat, placed.strides)
 
 
+_MOST_STRIDE = 255
+"""Datablocks; strides of BinaryRepeatParams have eight bits."""
+_MOST_IN_TURN = 8
+"""Reductions in a row: five leave one of any number of floats that UB holds."""
 _LEFT_BY = {"ReduceRepeat": FLOAT.per_repeat, "ReduceDataBlock": FLOAT.per_datablock}
 """Elements that become one, by AscendC's names of WholeReduceSum and BlockReduceSum."""
 
@@ -250,7 +266,7 @@ def _sequence(conditions: str) -> list[str]:
     """Read "2x ReduceRepeat" or "ReduceDataBlock then ReduceRepeat"."""
     head = conditions.partition("(")[0]
     found = re.findall(r"(?:(\d+)x )?(Reduce\w+)", head)
-    names = [name for times, name in found for _ in range(int(times or 1))]
+    names = [name for times, name in found for _ in range(number_in(times or "1", _MOST_IN_TURN, "reductions"))]
     if not names or "tree" in head or any(name not in _LEFT_BY for name in names):
         raise Uncovered("the order of the reductions is not stated")
     return names
@@ -260,7 +276,7 @@ def _floats(conditions: str) -> int:
     stated = re.search(r"(\d+) fp32", conditions)
     if stated is None:
         raise Uncovered("the length is not stated")
-    return int(stated[1])
+    return number_in(stated[1], _ROOM_BYTES // FLOAT.bytes, "length")
 
 
 def _reduce_in_turn(names: list[str], count: int, asc: AiCore) -> None:

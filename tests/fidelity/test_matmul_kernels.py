@@ -89,7 +89,7 @@ def test_cores_share_all_blocks():
     [
         ({"op": "Matmul (PyPTO)"}, "Matmul (PyPTO): its schedule is not published with the measurement"),
         ({"dtype": "int8"}, "element type int8: only half factors are rebuilt"),
-        ({"cores": "24 AIC + 48 AIV"}, "cores '24 AIC + 48 AIV' is no number of AI Cores"),
+        ({"cores": "24 AIC + 48 AIV"}, "cores '24 AIC + 48 AIV' are no number of cores"),
         ({"shape": "8192x8192"}, "shape '8192x8192' does not give M, N and K"),
         ({"tiling": "+ more"}, "Case 5 (+ more) is no case of the example that is rebuilt here"),
         ({"cores": "22"}, "22 cores are not 4 parts of M for each part of N (+ L1 reuse)"),

@@ -1,5 +1,6 @@
 """Measured kernels rebuilt from instructions: `predict` says what the model makes of one."""
 
+from ascendsim.errors import AscendSimError
 from ascendsim.fidelity.kernels.add import predict_add
 from ascendsim.fidelity.kernels.copies import predict_copy
 from ascendsim.fidelity.kernels.matmul import MATMULS, predict_matmul
@@ -21,6 +22,13 @@ def predict(row: MeasuredKernel) -> Prediction:
     Raises:
         Uncovered: its schedule is not stated or cannot be rebuilt from the instructions that there are.
     """
+    try:
+        return _rebuilt(row)
+    except AscendSimError as error:
+        raise Uncovered(str(error)) from None
+
+
+def _rebuilt(row: MeasuredKernel) -> Prediction:
     if row.op in MATMULS:
         return predict_matmul(row, device_of(row))
     if row.op not in _BY_OP or not any(f"/{source}/" in row.source for source in _SOURCES):

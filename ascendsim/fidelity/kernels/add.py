@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ascendsim.device import Device
 from ascendsim.dtypes import DType
-from ascendsim.fidelity.kernels.predicted import Prediction, extrapolated, prediction_of, recorded
+from ascendsim.fidelity.kernels.predicted import Prediction, check_work, extrapolated, prediction_of, recorded
 from ascendsim.fidelity.kernels.words import cores_of, element_of, numbers
 from ascendsim.fidelity.measured import MeasuredKernel, Uncovered
 from ascendsim.memory import GlobalTensor, LocalTensor, place_in_gm
@@ -61,11 +61,13 @@ def predict_add(row: MeasuredKernel, device: Device) -> Prediction:
     """
     shape = numbers(r"(\d+)x(\d+)", row.shape, "shape")
     plan = _plan(row)
-    cores = cores_of(row, device)
-    if not plan.is_scalar:
-        return prediction_of(_program(shape, element_of(row), plan, device, cores), device)
+    cores, element = cores_of(row), element_of(row)
     turns = shape[0] * shape[1] / plan.elements / cores
-    parts = {n: _program((1, n * plan.elements), element_of(row), plan, device, 1) for n in (_FEW, _MANY)}
+    count = 1 if plan.is_scalar else int(turns * cores)
+    check_work(count, count, 3 * shape[0] * shape[1] * element.bytes, device)
+    if not plan.is_scalar:
+        return prediction_of(_program(shape, element, plan, device, cores), device)
+    parts = {n: _program((1, n * plan.elements), element, plan, device, 1) for n in (_FEW, _MANY)}
     return extrapolated(parts, int(turns), device)
 
 

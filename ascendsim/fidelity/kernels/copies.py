@@ -7,14 +7,14 @@ each core has its own rows, or, in the scenarios that read lines together, all o
 from dataclasses import dataclass
 
 from ascendsim.device import Device
-from ascendsim.fidelity.kernels.predicted import Prediction, prediction_of, recorded
+from ascendsim.fidelity.kernels.predicted import Prediction, check_work, prediction_of, recorded
 from ascendsim.fidelity.kernels.words import cores_of, element_of, numbers
 from ascendsim.fidelity.measured import MeasuredKernel, Uncovered
 from ascendsim.isa.move import DataCopyExtParams, DataCopyPadExtParams
 from ascendsim.isa.nd2nz import Nd2NzParams
 from ascendsim.memory import GlobalTensor, LocalTensor, place_in_gm
 from ascendsim.record import AiCore, tile
-from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, CacheMode, KernelType, Pipe, TPosition, align_up
+from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, CacheMode, KernelType, Pipe, TPosition, align_up, ceil_div
 
 _PASSES = r"(\d+)\b.* passes over the whole matrix"
 _PARTS = r"matrix cut in (\d+), each part read (\d+) times"
@@ -51,11 +51,14 @@ def predict_copy(row: MeasuredKernel, device: Device) -> Prediction:
     if row.op not in _KINDS:
         raise Uncovered(f"a copy {row.op!r}")
     shape = numbers(r"^(\d+)x(\d+)$", row.shape, "shape")
-    plan, cores = _plan(row), cores_of(row, device)
+    plan, cores = _plan(row), cores_of(row)
     if shape[0] % (cores * plan.rows) or shape[1] % plan.parts:
         raise Uncovered(
             f"{shape[0]} rows on {cores} cores in tiles of {plan.rows}, or {plan.parts} parts, leave a rest"
         )
+    strips = shape[0] // plan.rows * plan.parts * plan.passes * (cores if plan.is_shared else 1)
+    across = ceil_div(shape[1] // plan.parts, plan.columns)
+    check_work(strips, strips * across, shape[0] * shape[1] * element_of(row).bytes, device)
     gm = place_in_gm([("src", element_of(row), shape)])
     return prediction_of(recorded(_kernel, device, cores, gm, (plan,), _KINDS[row.op]), device)
 

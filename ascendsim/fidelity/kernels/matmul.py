@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT, HALF
 from ascendsim.fidelity.kernels.matmul_kernel import Schedule, matmul_kernel
-from ascendsim.fidelity.kernels.predicted import L2_MODE, Prediction, extrapolated, prediction_of, recorded
+from ascendsim.fidelity.kernels.predicted import L2_MODE, Prediction, check_work, extrapolated, prediction_of, recorded
+from ascendsim.fidelity.kernels.words import MOST_LENGTH, cores_of
+from ascendsim.fidelity.lengths import number_in
 from ascendsim.fidelity.measured import MeasuredKernel, Uncovered
 from ascendsim.memory import place_in_gm
 from ascendsim.program import Program
@@ -57,6 +59,7 @@ def predict_matmul(row: MeasuredKernel, device: Device) -> Prediction:
         Uncovered: the row does not state its schedule, or states one that is not rebuilt here.
     """
     found, cores = schedule_of(row, device)
+    check_schedule(found, cores, device)
     return predict_schedule(found, cores, device)
 
 
@@ -70,15 +73,40 @@ def schedule_of(row: MeasuredKernel, device: Device) -> tuple[Schedule, int]:
         raise Uncovered(f"{row.op}: its schedule is not published with the measurement")
     if row.dtype not in ("fp16", "fp16->fp32"):
         raise Uncovered(f"element type {row.dtype}: only half factors are rebuilt")
-    if not row.cores.isdigit():
-        raise Uncovered(f"cores {row.cores!r} is no number of AI Cores")
+    cores = cores_of(row)
     start = replace(_start(row, device), is_float=row.dtype.endswith("fp32"))
-    return MATMULS[row.op](row, start, int(row.cores)), int(row.cores)
+    return MATMULS[row.op](row, start, cores), cores
+
+
+def check_schedule(s: Schedule, cores: int, device: Device) -> None:
+    """Refuse a schedule that no device runs, or that cannot be simulated in a minute.
+
+    Raises:
+        Uncovered: it is one.
+    """
+    lengths = (s.cores_m, s.single_m, s.single_n, s.base_m, s.base_n, s.base_k, s.step_ka, s.step_kb)
+    if min(lengths) < 1 or not {s.buffers_a, s.buffers_b} <= {1, DOUBLE} or cores % s.cores_m:
+        raise Uncovered("its parts, blocks or buffers do not divide the product among the cores")
+    memory = device.memory
+    held = {
+        "L1": (s.buffers_a * s.a_bytes + s.buffers_b * s.b_bytes, memory.l1_bytes.value),
+        "L0A": (DOUBLE * s.base_m * s.base_k * HALF.bytes, memory.l0a_bytes.value),
+        "L0B": (DOUBLE * s.base_n * s.base_k * HALF.bytes, memory.l0b_bytes.value),
+        "L0C": (s.base_m * s.base_n * FLOAT.bytes, memory.l0c_bytes.value),
+    }
+    for name, (wanted, most) in held.items():
+        if wanted > most:
+            raise Uncovered(f"its blocks take {wanted} B of {name}, which holds {most} B")
+    rows = _MANY * s.base_m * s.cores_m * s.passes if _is_scaled(s, cores, device) else s.m
+    blocks = ceil_div(rows, s.base_m) * ceil_div(s.n, s.base_n)
+    check_work(blocks, blocks * ceil_div(s.k, s.base_k), _bytes(s, s.m, s.n), device)
 
 
 def _start(row: MeasuredKernel, device: Device) -> Schedule:
     """One core, no part of it: base 128 x 256 x 64, 256 rows where L0C holds them (matmul_high_performance example)."""
     m, n, k = _shape(row.shape)
+    if device.npu_arch not in _BASE_M:
+        raise Uncovered(f"the example is not made for architecture {device.npu_arch}")
     base_m = _BASE_M[device.npu_arch]
     return Schedule(
         m=m, n=n, k=k, cores_m=1, single_m=m, single_n=n, passes=1, base_m=base_m, base_n=256, base_k=64,
@@ -98,7 +126,9 @@ def _shape(text: str) -> tuple[int, int, int]:
     """Read "M=N=K=8192" or "M=128 K=1024 N=30720"."""
     lengths: dict[str, int] = {}
     for names, value in re.findall(r"((?:[MNK]=)+)(\d+)", text):
-        lengths |= dict.fromkeys(names.rstrip("=").split("="), int(value))
+        lengths |= dict.fromkeys(names.rstrip("=").split("="), number_in(value, MOST_LENGTH, "shape"))
+    if 0 in lengths.values():
+        raise Uncovered(f"shape {text!r} is empty")
     if set(lengths) != set("MNK"):
         raise Uncovered(f"shape {text!r} does not give M, N and K")
     return lengths["M"], lengths["N"], lengths["K"]
@@ -209,15 +239,15 @@ def _stated(row: MeasuredKernel, start: Schedule) -> Schedule:
     single, base = _lengths("single", row.tiling), _lengths("base", row.tiling)
     step = re.search(r"step 1/1/(\d+)/(\d+)", row.tiling)
     depth = re.search(r"depth (\d+)/(\d+)", row.tiling)
-    if not (single and base and step and depth):
+    if not (single and base and step and depth and min(*single, *base) > 0):
         raise Uncovered(f"tiling {row.tiling!r} does not give single, base, step (1 along M and N) and depth")
     s = replace(start, cores_m=start.m // single[0], single_m=single[0], single_n=single[2], b_is_kn=True)
     s = replace(s, base_m=base[0], base_k=base[1], base_n=base[2])
-    depth_a, depth_b = (int(text) for text in depth.groups())
+    depth_a, depth_b = (number_in(text, _MOST_DEPTH, "depth") for text in depth.groups())
     if row.conditions == "Norm template":
         return replace(_norm(s), buffers_a=min(depth_a, DOUBLE), buffers_b=min(depth_b, DOUBLE))
     if row.conditions in ("MDL", "MDL template"):
-        step_a, step_b = (int(text) for text in step.groups())
+        step_a, step_b = (max(1, number_in(text, _MOST_DEPTH, "step")) for text in step.groups())
         s = _double(replace(s, step_ka=step_a, step_kb=step_b), MDL)
         return replace(s, buffers_a=depth_a // step_a, buffers_b=depth_b // step_b)
     raise Uncovered(f"{row.conditions or 'no conditions'}: neither the plain Norm nor the plain MDL template")
@@ -225,7 +255,14 @@ def _stated(row: MeasuredKernel, start: Schedule) -> Schedule:
 
 def _lengths(what: str, text: str) -> tuple[int, int, int] | None:
     found = re.search(rf"{what} (\d+)x(\d+)x(\d+)", text)
-    return None if found is None else (int(found[1]), int(found[2]), int(found[3]))
+    if found is None:
+        return None
+    first, second, third = (number_in(text, MOST_LENGTH, what) for text in found.groups())
+    return first, second, third
+
+
+_MOST_DEPTH = 1 << 10
+"""Blocks in L1: more than it holds of the least, 16 x 16 halves."""
 
 
 # ---- kernels of basic instructions -----------------------------------------------------------------------------------
@@ -277,10 +314,15 @@ def predict_schedule(s: Schedule, cores: int, device: Device) -> Prediction:
     others, loads of B that hit. What a column's first block pays for B stays.
     """
     steps, l2_mode = s.single_m // s.base_m, _l2_mode(s, cores, device)
-    if steps <= _MANY or s.single_m % s.base_m or not (cores == 1 or _keeps_a(s, cores, device)):
+    if not _is_scaled(s, cores, device):
         return prediction_of(_recorded(s, cores, device), device, l2_mode)
     programs = {n: _recorded(replace(s, single_m=n * s.base_m), cores, device) for n in (_FEW, _MANY)}
     return extrapolated(programs, steps, device, l2_mode)
+
+
+def _is_scaled(s: Schedule, cores: int, device: Device) -> bool:
+    """Whether a few blocks along M stand for all."""
+    return s.single_m // s.base_m > _MANY and not s.single_m % s.base_m and (cores == 1 or _keeps_a(s, cores, device))
 
 
 _FEW, _MANY = 1, 3

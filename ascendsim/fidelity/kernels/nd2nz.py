@@ -7,13 +7,13 @@ spread by Copy, and the columns of fractals are stored.
 from dataclasses import dataclass
 
 from ascendsim.device import Device
-from ascendsim.fidelity.kernels.predicted import Prediction, prediction_of, recorded
+from ascendsim.fidelity.kernels.predicted import Prediction, check_work, prediction_of, recorded
 from ascendsim.fidelity.kernels.words import cores_of, element_of, numbers
 from ascendsim.fidelity.measured import MeasuredKernel, Uncovered
 from ascendsim.isa.move import CopyRepeatParams, DataCopyParams
 from ascendsim.memory import GlobalTensor, LocalTensor, place_in_gm
 from ascendsim.record import AiCore, tile
-from ascendsim.terms import DATABLOCK_BYTES, DATABLOCKS_PER_REPEAT, HardEvent, Pipe, TPosition
+from ascendsim.terms import DATABLOCK_BYTES, DATABLOCKS_PER_REPEAT, HardEvent, Pipe, TPosition, ceil_div
 
 _COLUMNS_OF_CORES = 8
 
@@ -46,10 +46,12 @@ def predict_nd2nz(row: MeasuredKernel, device: Device) -> Prediction:
         raise Uncovered("on this architecture the example stores registers with a datablock stride, not modelled here")
     high, wide, rows, columns = numbers(r"(\d+)x(\d+), tile (\d+)x(\d+)", row.shape, "shape and tile")
     (stride,) = numbers(r"stride (\d+) blocks", row.tiling, "stride")
-    element, cores = element_of(row), cores_of(row, device)
+    element, cores = element_of(row), cores_of(row)
     lanes = DATABLOCKS_PER_REPEAT * DATABLOCK_BYTES // element.bytes
     if cores % _COLUMNS_OF_CORES or wide % (columns * _COLUMNS_OF_CORES) or columns % lanes:
         raise Uncovered(f"{wide} columns in tiles of {columns} are not dealt evenly to {cores} cores")
+    turns = ceil_div(high, rows) * (wide // columns)
+    check_work(turns, turns, 2 * high * wide * element.bytes, device)
     gm = place_in_gm([(name, element, (high, wide)) for name in "xz"])
     return prediction_of(recorded(_kernel, device, cores, gm, (_Plan(rows, columns, stride),)), device)
 

@@ -50,6 +50,29 @@ def slowest_pipe(pipe_us: Mapping[str, float]) -> str:
     return max(known, key=lambda name: known[name], default="")
 
 
+MOST_TURNS, MOST_STEPS = 1 << 18, 1 << 22
+"""Turns of all cores that are recorded one by one, and steps of all turns that are scheduled: some seconds."""
+
+
+def check_work(turns: int, steps: int, gm_bytes: int, device: Device) -> None:
+    """Refuse kernels that cannot be simulated in a minute, or whose tensors GM does not hold.
+
+    Args:
+        turns: turns of the loops of all cores.
+        steps: steps of all turns.
+        gm_bytes: of all tensors.
+        device: the part.
+
+    Raises:
+        Uncovered: it is one.
+    """
+    if turns > MOST_TURNS or steps > MOST_STEPS:
+        raise Uncovered(f"{turns} turns of {steps} steps; up to {MOST_TURNS} of {MOST_STEPS} are simulated here")
+    gm = device.memory.gm_bytes
+    if gm is not None and gm_bytes > gm.value:
+        raise Uncovered(f"{gm_bytes} B of tensors; GM holds {gm.value} B")
+
+
 def recorded(
     kernel: Kernel,
     device: Device,
@@ -63,6 +86,8 @@ def recorded(
     Raises:
         Uncovered: it asks for what the device does not have.
     """
+    if kernel_type not in device.kernel_types():
+        raise Uncovered(f"{device.name} has no cores that run {kernel_type.name} kernels")
     if block_dim > device.most_blocks(kernel_type):
         raise Uncovered(f"{block_dim} blocks; {device.name} runs {device.most_blocks(kernel_type)}")
     recording = record(kernel, device, block_dim, gm, arguments, None, kernel_type)

@@ -2,9 +2,12 @@
 
 import re
 
-from ascendsim.device import Device
 from ascendsim.dtypes import DType, dtype
+from ascendsim.fidelity.lengths import number_in
 from ascendsim.fidelity.measured import MeasuredKernel, Uncovered
+
+MOST_LENGTH = 1 << 24
+"""Of a side of a shape or tile, and of a number of passes."""
 
 _DTYPES = {
     "fp16": "half",
@@ -25,21 +28,23 @@ def element_of(row: MeasuredKernel) -> DType:
     return dtype(_DTYPES[row.dtype])
 
 
-def cores_of(row: MeasuredKernel, device: Device) -> int:
+def cores_of(row: MeasuredKernel) -> int:
     """Return how many cores ran a row."""
-    del device
-    if not row.cores.isdigit() or int(row.cores) < 1:
+    if not (row.cores.isascii() and row.cores.isdigit()) or set(row.cores) == {"0"}:
         raise Uncovered(f"cores {row.cores!r} are no number of cores")
-    return int(row.cores)
+    return number_in(row.cores, MOST_LENGTH, "cores")
 
 
 def numbers(pattern: str, text: str, what: str) -> tuple[int, ...]:
     """Return the numbers that the groups of a pattern catch.
 
     Raises:
-        Uncovered: the text says no such thing.
+        Uncovered: the text says no such thing, or a number that is no length.
     """
     found = re.search(pattern, text)
     if found is None:
         raise Uncovered(f"no {what} in {text!r}")
-    return tuple(int(group) for group in found.groups())
+    lengths = tuple(number_in(group, MOST_LENGTH, what) for group in found.groups())
+    if min(lengths) < 1:
+        raise Uncovered(f"{what} of 0 in {text!r}")
+    return lengths
