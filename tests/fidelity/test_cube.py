@@ -4,6 +4,7 @@ from dataclasses import replace
 from statistics import mean
 
 import pytest
+from fidelity_harness import error_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +19,7 @@ ROWS = tuple(r for r in read_instructions() if r.family == "mskpp_cube" and r.is
 def test_mean_errors(soc, count):
     rows = [r for r in ROWS if r.soc == soc]
     assert len(rows) == count
-    assert mean(abs(predict(r, device_of(r)) - r.cycles) / r.cycles for r in rows) <= 0.01
+    assert mean(error_of(r) for r in rows) <= 0.01
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)

@@ -4,6 +4,7 @@ from dataclasses import replace
 from statistics import mean
 
 import pytest
+from fidelity_harness import error_of
 
 from ascendsim.fidelity.families import predict
 from ascendsim.fidelity.measured import Uncovered, read_instructions
@@ -14,7 +15,7 @@ ROWS = tuple(r for r in read_instructions() if r.family in ("mskpp_move", "mskpp
 
 def errors(arch, *ops, families=("mskpp_move",)):
     rows = [r for r in ROWS if r.arch == arch and r.op in ops and r.family in families]
-    return [abs(predict(r, device_of(r)) - r.cycles) / r.cycles for r in rows]
+    return [error_of(r) for r in rows]
 
 
 @pytest.mark.parametrize(
