@@ -1,12 +1,12 @@
 """Whole kernels against the model: their times, which pipe is the slowest, and how the variants of one kernel rank."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from ascendsim.fidelity.errors_of import Errors
 from ascendsim.fidelity.judge import UNFORESEEN, unforeseen
-from ascendsim.fidelity.kernels.predicted import Prediction
+from ascendsim.fidelity.kernels.predicted import Prediction, pipe_times, slowest_pipe
 from ascendsim.fidelity.measured import MeasuredKernel, Uncovered
 
 MEDIAN_BOUND = 0.12
@@ -16,9 +16,6 @@ _LEAST_VARIANTS = 3
 
 EXAMPLES = ("add_high_performance", "matmul_high_performance", "bank_conflict_nd2nz", "data_copy")
 """Of asc-devkit's best practices: those that state how each variant is tiled, on how many cores, and in which order."""
-
-PIPES = {"vec": "V", "mac": "M", "scalar": "S", "mte1": "MTE1", "mte2": "MTE2", "mte3": "MTE3", "fixpipe": "FIX"}
-"""Pipes by the word in the profiler's names, such as aiv_vec_time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +39,15 @@ class JudgedKernel:
 
     @property
     def measured_bottleneck(self) -> str:
-        """The pipe that was measured as the slowest; "" if fewer than two pipes were."""
-        times = pipe_times(self.row.pipe_us)
-        return max(times, key=lambda pipe: times[pipe]) if len(times) > 1 else ""
+        """The profiler's name of the pipe that was measured as the slowest; "" if fewer than two pipes were."""
+        return slowest_pipe(self.row.pipe_us) if len(pipe_times(self.row.pipe_us)) > 1 else ""
 
     @property
     def names_bottleneck(self) -> bool | None:
         """Whether the model names the pipe that was the slowest; None if that was not measured."""
         if self.prediction is None or not self.measured_bottleneck:
             return None
-        predicted = pipe_times(self.prediction.pipe_us)
-        return max(predicted, key=lambda pipe: predicted[pipe]) == self.measured_bottleneck
-
-
-def pipe_times(times: Mapping[str, float]) -> dict[str, float]:
-    """Return microseconds by pipe, from the profiler's names; the times of cores are left out."""
-    parts = ((name.split("_"), value) for name, value in times.items())
-    return {PIPES[words[1]]: value for words, value in parts if len(words) > 1 and words[1] in PIPES}
+        return self.prediction.bottleneck == self.measured_bottleneck
 
 
 @dataclass(frozen=True, slots=True)

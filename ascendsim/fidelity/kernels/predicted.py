@@ -43,10 +43,15 @@ class Prediction:
     bottleneck: str
 
 
+def pipe_times(times_us: Mapping[str, float]) -> dict[str, float]:
+    """Return those of a profiler's times that are of pipes, not of cores."""
+    names = {f"{kind}_{pipe}_time" for kind in ("aic", "aiv") for pipe in _PIPES.values()}
+    return {name: us for name, us in times_us.items() if name in names}
+
+
 def slowest_pipe(pipe_us: Mapping[str, float]) -> str:
     """Return the name of the pipe that is busy longest, "" if no pipe's time is known."""
-    names = {f"{kind}_{pipe}_time" for kind in ("aic", "aiv") for pipe in _PIPES.values()}
-    known = {name: us for name, us in pipe_us.items() if name in names}
+    known = pipe_times(pipe_us)
     return max(known, key=lambda name: known[name], default="")
 
 
