@@ -17,7 +17,7 @@ SEED = 20260601
 """Of the halves."""
 FITTED = (
     *("vector_steady", "mmad", "l1_to_l0a", "l1_to_l0b", "ub_to_ub", "gm_to_ub", "ub_to_gm", "l0c_to_gm", "gm_to_l1"),
-    *("gm_to_l1_nd2nz", "gm_to_l0", "tile_3510", "mmad_3510", "moves_3510"),
+    *("gm_to_l1_nd2nz", "gm_to_l0", "tile_3510", "mmad_3510", "gm_3510", "chip_3510"),
 )
 """Families whose measurements the coefficients are fitted to."""
 KEPT: dict[tuple[int, Path], str] = {

@@ -70,7 +70,7 @@ ONE_IN_TEN = st.integers(0, 9).map(lambda first: lambda number: number % 10 == f
 def test_quick_cycles_are_those_of_the_engine(name):
     family = next(f for f in FAMILIES if f.name == name)
     rows = [r for r in ROWS if r.is_usable and r.arch == family.arch and family.holds(r)]
-    assert sum(map(agrees, rows[:: max(1, len(rows) // 15)])) >= 10
+    assert sum(map(agrees, rows[:: max(1, len(rows) // 15)])) >= 8
 
 
 def agrees(row):
