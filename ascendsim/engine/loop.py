@@ -10,6 +10,7 @@ from enum import IntEnum
 
 from ascendsim.engine.base import UNITS_PER_BYTE, Ints, Kind, UnitFlag, Wait
 from ascendsim.engine.state import (
+    CLASH_SHIFT,
     LINE_BITS,
     LINE_SHIFT,
     NONE,
@@ -569,8 +570,8 @@ def _look_up(p: Program, s: State, at: int) -> None:
     if p.table[hot, Field.BYPASS]:
         _choose_way(p, s, at, hot, 0, 0)
         if s.in_use[at] != NONE and _is_used_elsewhere(s, at):
-            s.unit[at, Unit.LINK] = p.table[hot, Field.LINK_CLASH]
-            s.unit[at, Unit.CLASS] = p.table[hot, Field.CLASS_CLASH]
+            clash = p.table[hot, Field.CLASH]
+            s.unit[at, Unit.LINK], s.unit[at, Unit.CLASS] = clash & ((1 << CLASH_SHIFT) - 1), clash >> CLASH_SHIFT
         return
     hit, lines = _access(p, s, hot, call)
     written_back = lines << p.line_shift

@@ -12,6 +12,7 @@ from ascendsim.engine.base import Ints, Kind, ScheduleInput, Wait
 from ascendsim.engine.table import EMIT_WIDTH, FOREVER, PIPES, table_column, template_starts
 
 NONE = -1
+CLASH_SHIFT = 16
 LINE_SHIFT = 5
 LINE_BITS = 1 << LINE_SHIFT
 """Lines of a segment in one word of L2's table; the sign stays out of it."""
@@ -49,14 +50,15 @@ class Field(IntEnum):
     CROSS = 20
     MODE_FLAG = 21
     """Of a cross-core flag: index of its mode and id."""
+    BYTES_HIT = 20
+    """Of a transfer, which is no flag."""
+    CLASH = 21
+    """Of a transfer past L2: the link that it takes in a clash, and behind CLASH_SHIFT bits its class there."""
     WRITES = 22
     BYPASS = 23
-    LINK_CLASH = 24
-    CLASS_CLASH = 25
-    BYTES_HIT = 26
 
 
-FIELDS = 32
+FIELDS = 24
 """A multiple of eight, so that the first eight columns of every row lie in one cache line."""
 
 
@@ -434,26 +436,28 @@ def _table(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: in
         Field.STARTUP_HIT: "startup_hit", Field.WARM_HIT: "startup_warm_hit", Field.LINK_HIT: "link_hit",
         Field.SLOT: "slot", Field.OFFSET: "gm_offset", Field.ROWS: "gm_rows", Field.LENGTH: "gm_length",
         Field.PITCH: "gm_pitch", Field.CROSS: "cross", Field.WRITES: "writes", Field.BYPASS: "bypass",
-        Field.LINK_CLASH: "link_clash", Field.BYTES_HIT: "bytes_hit",
     }  # fmt: skip
     for field, name in same.items():
         table[:, field] = column[name]
     transfers, bypass = column["kind"] == Kind.TRANSFER, column["bypass"] > 0
-    for field, link, cap, rows in (
-        (Field.CLASS, "link", "cap_units", transfers),
-        (Field.CLASS_HIT, "link_hit", "cap_units_hit", transfers),
-        (Field.CLASS_CLASH, "link_clash", "cap_units", transfers & bypass),
+    clash = np.zeros(len(table), np.int64)
+    for classes, link, cap, rows in (
+        (table[:, Field.CLASS], "link", "cap_units", transfers),
+        (table[:, Field.CLASS_HIT], "link_hit", "cap_units_hit", transfers),
+        (clash, "link_clash", "cap_units", transfers & bypass),
     ):
         for number in range(len(caps)):
             here = rows & (column[link] == number)
             used = caps[number, : max(1, np.count_nonzero(caps[number] > 0))]
-            table[here, field] = np.searchsorted(used, column[cap][here])
+            classes[here] = np.searchsorted(used, column[cap][here])
     crossing = column["cross"] > 0
     mode_flag = np.where(crossing, (column["cross"] - 1) * mode_flags + column["flag"], 0)
     table[:, Field.MODE_FLAG] = mode_flag
     table[:, Field.CHANNEL] = np.where(crossing, own_channels + mode_flag, column["flag"])
     cause = np.where(column["buffer_wait"] > 0, _BUFFER, _FLAG)
     table[:, Field.CAUSE] = np.where(crossing, _CROSS, cause)
+    table[transfers, Field.BYTES_HIT] = column["bytes_hit"][transfers]
+    table[transfers, Field.CLASH] = (column["link_clash"] | clash << CLASH_SHIFT)[transfers]
     return table
 
 
