@@ -14,7 +14,8 @@ from ascendsim.memory import LocalTensor
 from ascendsim.record import AiCore
 from ascendsim.terms import KernelType, Pipe, TPosition
 
-_DRAINED = "Ascend910B3"
+_DRAINED_TABLE = "Ascend910B3"
+"""The part whose table shows the head in every product: how those rows were measured, not what the part does."""
 
 
 def course_of(row: Measured, device: Device) -> Course:
@@ -31,7 +32,7 @@ def course_of(row: Measured, device: Device) -> Course:
     def body(asc: AiCore) -> None:
         dst, a, b = _local(TPosition.CO1, result), _local(TPosition.A2, factors), _local(TPosition.B2, factors)
         asc.mmad(dst, a, b, MmadParams(m, n, k))
-        if row.soc == _DRAINED:
+        if row.soc == _DRAINED_TABLE:
             asc.pipe_barrier(Pipe.M)
 
     return Course(body, Pipe.M, device, is_streamed=True, kernel_type=KernelType.AIC_ONLY)
