@@ -1,0 +1,264 @@
+"""FlashAttentionScoreGrad, template SameAB: an AIC and its two AIVs share blocks of scores, one block ahead.
+
+    AIV    zeros; row term; SyncAll
+    AIC    S and dA of block t                          | dQ, dK, dV of block t - 1
+    AIV            P, A and dS of block t - 1, half of its strips of rows each
+    AIV    SyncAll; scale, round and store the gradients
+
+Flags between an AIC and its AIVs have two ids each, for even and odd rounds. An AIC waits for the tiles of block t - 1
+behind its products of block t, so these run beside the vector work; S, dA and what takes their place have two buffers in
+GM. The first sums are added behind such a flag, which an AIV sets behind SyncAll: so every core's zeros are there.
+The public kernel has a TPipe for each phase; here one buffer of UB serves all, with the same places.
+Products go through the matmul operator's own loop, as the library's is not published: an m row of blocks keeps its A in
+L1, which the loads of B pass by. Order of the sums of several AICs: whoever comes first, in the simulator the cores in
+turns.
+Source: ops-transformer op_kernel, flash_attention_score_grad SameAB.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ascendsim.memory import GlobalTensor
+from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block, Share, shares, vector_step
+from ascendsim.op_host.fag_same_ab import BUFFERS, Products, SameAbTiling, block_products
+from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
+from ascendsim.op_kernel.fag_passes import row_terms, store_gradients, zero_sums
+from ascendsim.op_kernel.fag_tiles import STEP_A, STEP_B, SubTile, Turn, Ub, step_a, step_b
+from ascendsim.op_kernel.matmul import Operands, Queues, init_queues, iterate_all
+from ascendsim.record import AiCore
+from ascendsim.terms import CUBE_SIDE, CrossMode, HardEvent, Pipe, TPosition, align_up
+from ascendsim.tpipe import TBuf
+
+SCORES_ARE_THERE = 1
+"""Flag of the AIC: both score products of a block are in GM. One more for odd rounds, as below."""
+TILES_ARE_THERE = 4
+"""Flag of the AIVs: A and dS of a block are in GM."""
+SUMS_ARE_THERE = 7
+"""Flag of the AIC: all its blocks are added up."""
+SMALL_MASK = 2048
+"""Rows and columns of a compressed mask."""
+STATISTICS = 8
+"""How often GM holds a row's statistic: one datablock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensors:
+    """The kernel's tensors in GM; atten_mask may be missing."""
+
+    query: GlobalTensor
+    key: GlobalTensor
+    value: GlobalTensor
+    dy: GlobalTensor
+    softmax_max: GlobalTensor
+    softmax_sum: GlobalTensor
+    attention_in: GlobalTensor
+    dq: GlobalTensor
+    dk: GlobalTensor
+    dv: GlobalTensor
+    workspace: GlobalTensor
+    atten_mask: GlobalTensor | None = None
+
+
+def fag_same_ab(asc: AiCore, *arguments: GlobalTensor | SameAbTiling) -> None:
+    """Run on one core.
+
+    Args:
+        asc: the core.
+        arguments: the tensors that the tiling names, then the tiling.
+
+    Raises:
+        KernelError: block_dim is not the tiling's.
+    """
+    t = arguments[-1]
+    assert isinstance(t, SameAbTiling)
+    gm = Tensors(**{n: x for n, x in zip(t.names, arguments, strict=False) if isinstance(x, GlobalTensor)})
+    if asc.get_block_num() != t.block_dim:
+        raise asc.fail(
+            f"block_dim {asc.get_block_num()}: the tiling deals its blocks to {t.block_dim} AI Cores; leave block_dim "
+            "out, and give a [platform] with fewer cores for a smaller part"
+        )
+    if asc.is_aic:
+        _cube(asc, gm, t)
+    else:
+        _vector(asc, gm, t)
+
+
+def _flag(flag: int, block: Block) -> int:
+    return flag + block.turn % BUFFERS
+
+
+# ---- AIC -------------------------------------------------------------------------------------------------------------
+
+
+def _cube(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
+    core = asc.get_block_idx()
+    queues = init_queues(asc, asc.t_pipe(), t.products.scores)
+    before: Block | None = None
+    for block in (*t.dealing.of_core(core), None):
+        if block:
+            _score_products(asc, gm, queues, block, core, t)
+            asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.FIX, _flag(SCORES_ARE_THERE, block))
+        if before:
+            asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(TILES_ARE_THERE, before))
+            _gradient_products(asc, gm, queues, before, core, t)
+            if not block:
+                asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.FIX, _flag(SUMS_ARE_THERE, before))
+        before = block
+
+
+def _tile_at(area: int, core: int, block: Block, t: SameAbTiling) -> int:
+    """Return where a block's S or dA lies in the workspace [floats]."""
+    return area + (core * BUFFERS + block.turn % BUFFERS) * t.tile_floats
+
+
+def _score_products(asc: AiCore, gm: Tensors, queues: Queues, block: Block, core: int, t: SameAbTiling) -> None:
+    """dA = dY V^T, then S = Q K^T, both to the workspace."""
+    n1 = block.n2 * t.call.shape.g + block.g
+    products = _products(block, t)
+    dy, query = gm.dy[t.out.at(block.b, n1, block.s1)], gm.query[t.query.at(block.b, n1, block.s1)]
+    value, key = gm.value[t.value.at(block.b, block.n2, block.s2)], gm.key[t.key.at(block.b, block.n2, block.s2)]
+    with asc.trace("dA"):
+        d_a = gm.workspace[_tile_at(t.areas.d_a, core, block, t)]
+        _multiply(asc, Operands(dy, value, None, d_a), queues, products.d_a, adds=False)
+    with asc.trace("S"):
+        scores = gm.workspace[_tile_at(t.areas.scores, core, block, t)]
+        _multiply(asc, Operands(query, key, None, scores), queues, products.scores, adds=False)
+
+
+def _gradient_products(asc: AiCore, gm: Tensors, queues: Queues, block: Block, core: int, t: SameAbTiling) -> None:
+    """dQ += dS K, dK += dS^T Q, dV += A^T dY."""
+    n1 = block.n2 * t.call.shape.g + block.g
+    products = _products(block, t)
+    element = gm.query.dtype
+    query_at, key_at = t.query.at(block.b, n1, block.s1), t.key.at(block.b, block.n2, block.s2)
+    value_at = t.value.at(block.b, block.n2, block.s2)
+    d_s = gm.workspace[_tile_at(t.areas.d_a, core, block, t)].reinterpret_cast(element)
+    a = gm.workspace[_tile_at(t.areas.scores, core, block, t)].reinterpret_cast(element)
+    with asc.trace("dQ"):
+        dq = gm.workspace[t.areas.dq + query_at]
+        _multiply(asc, Operands(d_s, gm.key[key_at], None, dq), queues, products.dq, adds=True)
+    with asc.trace("dK"):
+        dk = gm.workspace[t.areas.dk + key_at]
+        _multiply(asc, Operands(d_s, gm.query[query_at], None, dk), queues, products.dk, adds=True)
+    with asc.trace("dV"):
+        dv, dy = gm.workspace[t.areas.dv + value_at], gm.dy[t.out.at(block.b, n1, block.s1)]
+        _multiply(asc, Operands(a, dy, None, dv), queues, products.dv, adds=True)
+
+
+def _products(block: Block, t: SameAbTiling) -> Products:
+    is_whole = (block.rows, block.columns) == (t.products.scores.m, t.products.scores.n)
+    return t.products if is_whole else block_products(t.call, t.tiling, block.rows, block.columns)
+
+
+def _multiply(asc: AiCore, gm: Operands, queues: Queues, product: MatmulTiling, *, adds: bool) -> None:
+    iterate_all(asc, gm, queues, blocks_of_core(product, 1, 0), product, adds=adds)
+
+
+# ---- AIV -------------------------------------------------------------------------------------------------------------
+
+
+def _vector(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
+    buffer = asc.t_buf(TPosition.VECCALC, "ub")
+    asc.t_pipe().init_buffer(buffer, 1, t.ub_bytes)
+    core = asc.get_block_idx() // AIV_PER_AIC
+    zero_sums(asc, gm.workspace, buffer, t)
+    asc.pipe_barrier(Pipe.ALL)
+    row_terms(asc, gm.dy, gm.attention_in, gm.workspace, buffer, t)
+    asc.sync_all()
+    last = None
+    for block in t.dealing.of_core(core):
+        asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SCORES_ARE_THERE, block))
+        _vector_block(asc, gm, buffer, block, core, t)
+        asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.MTE3, _flag(TILES_ARE_THERE, block))
+        last = block
+    if last:
+        asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SUMS_ARE_THERE, last))
+    asc.sync_all()
+    store_gradients(asc, (gm.dq, gm.dk, gm.dv), gm.workspace, buffer, t)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A sub-tile, and where it lies in its block."""
+
+    row: int
+    column: int
+    sub: SubTile
+
+
+def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: int, t: SameAbTiling) -> None:
+    """A and dS of this core's share of a block, sub-tile by sub-tile."""
+    ub = Ub(buffer, t.ub)
+    step = vector_step(t.call, t.tiling, block.columns)
+    own = shares(block.rows, block.columns, t.dealing.cut, *step)[asc.get_sub_block_idx()]
+    placed = tuple(_sub_tiles(own, align_up(block.columns, CUBE_SIDE)))
+    n1 = block.n2 * t.call.shape.g + block.g
+    rows_at = (block.b * t.query.n + n1) * t.query.s + block.s1
+    element = gm.query.dtype
+    scores = gm.workspace[_tile_at(t.areas.scores, core, block, t)]
+    grad = gm.workspace[_tile_at(t.areas.d_a, core, block, t)]
+    for event_id in (STEP_A, STEP_B) if placed else ():
+        asc.set_flag(HardEvent.MTE3_MTE2, event_id)
+        asc.wait_flag(HardEvent.MTE3_MTE2, event_id)
+    for i, one in enumerate(placed):
+        turn = Turn(i == 0, i + 1 == len(placed), i == 0 or placed[i - 1].row != one.row)
+        row = (rows_at + one.row) * STATISTICS
+        at, narrow_at = (one.row * one.sub.pitch * words + one.column for words in (1, 4 // element.bytes))
+        hides, keeps, mask_pitch = _masks(gm, block, one, n1, t)
+        step_a(
+            asc,
+            gm.softmax_sum[row],
+            gm.softmax_max[row],
+            scores[at],
+            scores.reinterpret_cast(element)[narrow_at],
+            hides,
+            keeps,
+            mask_pitch,
+            ub,
+            one.sub,
+            turn,
+            t.scale,
+        )
+        row_term = gm.workspace[t.areas.row_term + row]
+        step_b(asc, row_term, grad[at], grad.reinterpret_cast(element)[narrow_at], ub, one.sub, turn)
+
+
+def _sub_tiles(own: Share, pitch: int) -> Iterator[_Placed]:
+    """Yield the sub-tiles of a share, strip by strip."""
+    for row in range(0, own.rows, own.step_rows):
+        for column in range(0, own.columns, own.step_columns):
+            rows, columns = min(own.step_rows, own.rows - row), min(own.step_columns, own.columns - column)
+            sub = SubTile(rows, columns, align_up(columns, CUBE_SIDE), pitch)
+            yield _Placed(own.s1 + row, own.s2 + column, sub)
+
+
+def _masks(
+    gm: Tensors, block: Block, one: _Placed, n1: int, t: SameAbTiling
+) -> tuple[GlobalTensor | None, GlobalTensor | None, int]:
+    """Return the bytes that hide where they are not 0, those that hide where they are 0, and their pitch.
+
+    A whole mask is read for every sub-tile. Of a compressed one, 1 right of the diagonal, the part is read whose
+    diagonal is the band's edge, and only where the edge cuts the sub-tile.
+    """
+    mask, s2 = gm.atten_mask, t.key.s
+    if mask is None:
+        return None, None, 0
+    row, column = block.s1 + one.row, block.s2 + one.column
+    if not t.is_compressed:
+        axes = (1, 1, *mask.shape)[-4:]
+        b, n = (block.b if axes[0] > 1 else 0), (n1 if axes[1] > 1 else 0)
+        return mask[((b * axes[1] + n) * axes[2] + row) * s2 + column], None, s2
+    apart = row - column
+    next_edge, pre_edge = apart + t.next_tokens, apart - t.pre_tokens - 1
+    cuts_next = one.sub.columns - 1 > next_edge
+    cuts_pre = pre_edge + one.sub.rows - 1 >= 0
+    return (
+        mask[_small_mask_at(next_edge, one.sub)] if cuts_next else None,
+        mask[_small_mask_at(pre_edge, one.sub)] if cuts_pre else None,
+        SMALL_MASK,
+    )
+
+
+def _small_mask_at(edge: int, sub: SubTile) -> int:
+    """Return where in a compressed mask an edge lies that is so many columns right of the sub-tile's diagonal."""
+    return min(-edge, sub.rows) if edge < 0 else min(edge, sub.columns) * SMALL_MASK
