@@ -216,7 +216,7 @@ def _compute(ready: _Prepared, program: Program, progress: Progress) -> _Values:
     else:
         execution = execute(program, ready.device, gm, overflow=overflow, progress=told)
     named = {g.name: (g, memory) for g, memory in zip(ready.gm, gm, strict=True)}
-    outputs = {n: m for n, m in named.items() if ready.scenario.tensors[n].role == "output"}
+    outputs = {n: named[n] for n, spec in ready.scenario.tensors.items() if spec.role == "output"}
     return _Values(
         {name: dtype_array(memory, g.dtype, g.shape) for name, (g, memory) in outputs.items()},
         {name: memory.written for name, (_, memory) in outputs.items()},
