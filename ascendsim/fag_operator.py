@@ -1,5 +1,4 @@
-"""FlashAttentionScoreGrad as an operator of scenarios: its call from the tensors' shapes, inputs that fit each other,
-and expected gradients."""
+"""FlashAttentionScoreGrad in scenarios: its call from the tensors, inputs that fit each other, expected gradients."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal
@@ -92,8 +91,8 @@ def _check_tiling(tiling: FagTiling) -> None:
         raise InputError("; ".join(tiling.reasons))
     if tiling.template != "SameAB":
         raise InputError(
-            f"template {tiling.template} takes this call, of which there is no kernel yet; longer sequences go to SameAB, "
-            "and tiling.template = 15500 asks for it"
+            f"template {tiling.template} takes this call, of which there is no kernel yet; longer sequences go to "
+            "SameAB, and tiling.template = 15500 asks for it"
         )
 
 
@@ -205,9 +204,9 @@ def _hidden(params: FagParams, mask: Array | None) -> Array | None:
         return np.asarray(mask).astype(np.bool_)
     apart = np.arange(params.kv_len) - np.arange(params.q_len)[:, None]
     longer = params.kv_len - params.q_len
-    if params.sparse_mode == 2:  # noqa: PLR2004 - the operator's number: causal from the top left
+    if params.sparse_mode == 2:
         return apart > 0
-    if params.sparse_mode == 3:  # noqa: PLR2004 - causal from the bottom right
+    if params.sparse_mode == 3:
         return apart > longer
     return (apart > params.next_tokens + longer) | (-apart > params.pre_tokens - longer)
 
@@ -226,7 +225,11 @@ def fag_reference(
     """Return (values, how far off each may be) of the gradients, in float64 from query, key, value and dy alone."""
     params = _params(_shapes_of(inputs), keys)
     gradients = _attention(params).backward(
-        inputs["query"], inputs["key"], inputs["value"], inputs["dy"], atten_mask=_hidden(params, inputs.get("atten_mask"))
+        inputs["query"],
+        inputs["key"],
+        inputs["value"],
+        inputs["dy"],
+        atten_mask=_hidden(params, inputs.get("atten_mask")),
     )
     values = {"dq": gradients.dq, "dk": gradients.dk, "dv": gradients.dv}
     return {name: (x, _PRECISION[outputs[name].name] * np.maximum(1, np.abs(x))) for name, x in values.items()}

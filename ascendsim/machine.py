@@ -26,9 +26,9 @@ from ascendsim.context import ALIGN_OFFSET, ATOMIC_NOINIT, INDEX_RANGE, MMAD_NAN
 from ascendsim.cost import links_of, template_schedules
 from ascendsim.cross import groups_of
 from ascendsim.device import Device
+from ascendsim.dtypes import FLOAT
 from ascendsim.engine import both, compiled, reference
 from ascendsim.engine.base import CrossMode, Engine, Keep, L2Info, ScheduleInput, Timeline, check_engine_name
-from ascendsim.dtypes import FLOAT
 from ascendsim.errors import Deadlock, Finding, InputError, Rejected, Rule, Severity, Suppressed
 from ascendsim.execute import dtype_array, execute
 from ascendsim.expect import judge

@@ -203,9 +203,7 @@ def _matmul_reference(
     return {"c": Reference(values, bound)}
 
 
-def _fag_reference(
-    inputs: Mapping[str, Array], keys: FagKeys, outputs: Mapping[str, DType]
-) -> dict[str, Reference]:
+def _fag_reference(inputs: Mapping[str, Array], keys: FagKeys, outputs: Mapping[str, DType]) -> dict[str, Reference]:
     return {name: Reference(*pair) for name, pair in fag_reference(inputs, keys, outputs).items()}
 
 

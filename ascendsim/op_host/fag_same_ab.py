@@ -14,7 +14,7 @@ from ascendsim.dtypes import FLOAT
 from ascendsim.errors import InputError
 from ascendsim.op_host.fag_call import COMPRESSED_MASK_MODES, FagCall, as_float32
 from ascendsim.op_host.fag_dealing import Dealing, dealing
-from ascendsim.op_host.fag_map import main_ub, row_term_ub
+from ascendsim.op_host.fag_map import Area, main_ub, row_term_ub
 from ascendsim.op_host.fag_params import Layout
 from ascendsim.op_host.fag_result import FagTiling, Matmuls, PostPass, PrePass, RowTermPass
 from ascendsim.op_host.matmul import MatmulTiling
@@ -187,15 +187,17 @@ def same_ab_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> 
     """
     _check(call, tiling)
     deal = dealing(call, tiling)
-    passes = tiling.pre, tiling.row_term, tiling.post
-    if deal is None or None in passes or tiling.block_dim is None or tiling.workspace_bytes is None:
+    if deal is None:
         raise InputError("the call has more blocks of scores than are looked at one by one; make S1 and S2 smaller")
-    assert tiling.pre and tiling.row_term and tiling.post and tiling.band
+    assert tiling.pre is not None
+    assert tiling.row_term is not None
+    assert tiling.post is not None
+    assert tiling.band is not None
+    assert tiling.block_dim is not None
+    assert tiling.workspace_bytes is not None
     shape = call.shape
     cv_s1, cv_s2 = tiling.tiles.cv_s1 or 0, tiling.tiles.cv_s2 or 0
     parts = main_ub(call, tiling)
-    temp, statistics = parts[8], parts[3]
-    ub = MainUb(*(a.start_bytes for a in parts), temp.bytes, statistics.bytes // 2)
     row_parts = row_term_ub(call, tiling.row_term)
     return SameAbTiling(
         names=names,
@@ -209,8 +211,8 @@ def same_ab_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> 
         out=Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.dv),
         areas=_areas(tiling, call.platform.aic_cores * BUFFERS * cv_s1 * cv_s2),
         tile_floats=cv_s1 * cv_s2,
-        ub=ub,
-        row_term_ub=RowTermUb(*(a.start_bytes for a in row_parts), row_parts[-1].bytes),
+        ub=_main_places(parts),
+        row_term_ub=_row_term_places(row_parts),
         ub_bytes=parts[-1].end_bytes,
         pre=tiling.pre,
         row_term=tiling.row_term,
@@ -243,8 +245,40 @@ def _check(call: FagCall, tiling: FagTiling) -> None:
             raise InputError(f"{name} = {length}: must be a multiple of {CUBE_SIDE}, rows and columns of a fractal")
 
 
+def _main_places(parts: tuple[Area, ...]) -> MainUb:
+    scores, narrow, mask, statistics, drop, p, grad, grad_drop, temp, row_term = parts
+    return MainUb(
+        scores.start_bytes,
+        narrow.start_bytes,
+        mask.start_bytes,
+        statistics.start_bytes,
+        drop.start_bytes,
+        p.start_bytes,
+        grad.start_bytes,
+        grad_drop.start_bytes,
+        temp.start_bytes,
+        row_term.start_bytes,
+        temp.bytes,
+        statistics.bytes // 2,
+    )
+
+
+def _row_term_places(parts: tuple[Area, ...]) -> RowTermUb:
+    dy, out, wide_dy, wide_out, result, temp = parts
+    return RowTermUb(
+        dy.start_bytes,
+        out.start_bytes,
+        wide_dy.start_bytes,
+        wide_out.start_bytes,
+        result.start_bytes,
+        temp.start_bytes,
+        temp.bytes,
+    )
+
+
 def _areas(tiling: FagTiling, matrix_floats: int) -> GmAreas:
-    assert tiling.offsets is not None and tiling.offsets.dv is not None
+    assert tiling.offsets is not None
+    assert tiling.offsets.dv is not None
     starts, at = {}, 0
     for term in tiling.terms:
         starts[term.name] = at

@@ -92,14 +92,18 @@ def row_terms(
                 asc.wait_flag(HardEvent.V_MTE2, ID)
                 _load_rows(asc, dy, out, row + step, min(step, end - row - step), ub, t)
             result = workspace[t.areas.row_term + row * FLOAT.per_datablock]
-            _reduce_rows(asc, result, ub, min(step, end - row), t.row_term_ub, t.out.columns, i == 0, i + 1 == len(starts))
+            _reduce_rows(
+                asc, result, ub, min(step, end - row), t.row_term_ub, t.out.columns, i == 0, i + 1 == len(starts)
+            )
 
 
 def _load_rows(
     asc: AiCore, dy: GlobalTensor, out: GlobalTensor, row: int, count: int, ub: TBuf, t: SameAbTiling
 ) -> None:
     for piece in _pieces(t.out, row, count):
-        _load_piece(asc, dy[piece.at], out[piece.at], ub, piece.rows, piece.into, t.out.pitch, t.row_term_ub, t.out.columns)
+        _load_piece(
+            asc, dy[piece.at], out[piece.at], ub, piece.rows, piece.into, t.out.pitch, t.row_term_ub, t.out.columns
+        )
     asc.set_flag(HardEvent.MTE2_V, ID)
 
 

@@ -6,8 +6,8 @@
     AIV    SyncAll; scale, round and store the gradients
 
 Flags between an AIC and its AIVs have two ids each, for even and odd rounds. An AIC waits for the tiles of block t - 1
-behind its products of block t, so these run beside the vector work; S, dA and what takes their place have two buffers in
-GM. The first sums are added behind such a flag, which an AIV sets behind SyncAll: so every core's zeros are there.
+behind its products of block t, so these run beside the vector work; S, dA and what takes their place have two buffers
+in GM. The first sums are added behind such a flag, which an AIV sets behind SyncAll: so every core's zeros are there.
 The public kernel has a TPipe for each phase; here one buffer of UB serves all, with the same places.
 Products go through the matmul operator's own loop, as the library's is not published: an m row of blocks keeps its A in
 L1, which the loads of B pass by. Order of the sums of several AICs: whoever comes first, in the simulator the cores in
@@ -112,7 +112,7 @@ def _tile_at(area: int, core: int, block: Block, t: SameAbTiling) -> int:
 
 
 def _score_products(asc: AiCore, gm: Tensors, queues: Queues, block: Block, core: int, t: SameAbTiling) -> None:
-    """dA = dY V^T, then S = Q K^T, both to the workspace."""
+    """Make dA = dY V^T, then S = Q K^T, both to the workspace."""
     n1 = block.n2 * t.call.shape.g + block.g
     products = _products(block, t)
     dy, query = gm.dy[t.out.at(block.b, n1, block.s1)], gm.query[t.query.at(block.b, n1, block.s1)]
@@ -126,7 +126,7 @@ def _score_products(asc: AiCore, gm: Tensors, queues: Queues, block: Block, core
 
 
 def _gradient_products(asc: AiCore, gm: Tensors, queues: Queues, block: Block, core: int, t: SameAbTiling) -> None:
-    """dQ += dS K, dK += dS^T Q, dV += A^T dY."""
+    """Add dQ += dS K, dK += dS^T Q, dV += A^T dY."""
     n1 = block.n2 * t.call.shape.g + block.g
     products = _products(block, t)
     element = gm.query.dtype

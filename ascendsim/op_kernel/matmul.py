@@ -179,7 +179,9 @@ def iterate_all(
             if step.block.k_at and not adds:  # every first part has to be in GM before others are added to it
                 asc.sync_all(is_aiv_only=False)
                 adds = True
-            _store(asc, gm.c[step.block.m_at * t.c_pitch + step.block.n_at], queues, step.block.m, step.block.n, adds, t)
+            _store(
+                asc, gm.c[step.block.m_at * t.c_pitch + step.block.n_at], queues, step.block.m, step.block.n, adds, t
+            )
     return adds
 
 
