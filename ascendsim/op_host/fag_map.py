@@ -272,7 +272,7 @@ def row_term_ub(call: FagCall, passed: RowTermPass) -> tuple[Area, ...]:
         ("O", passed.in_bytes, narrow),
         ("dY in float", passed.cast_bytes, wide),
         ("O in float", passed.cast_bytes, wide),
-        ("D", passed.out_bytes, passed.rows_per_step * DATABLOCK_BYTES),
+        ("D", align_up(passed.out_bytes, DATABLOCK_BYTES), passed.rows_per_step * DATABLOCK_BYTES),
         ("temp of SoftmaxGradFront", passed.temp_bytes, None),
     )
 

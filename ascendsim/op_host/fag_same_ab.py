@@ -7,7 +7,7 @@ matmul library keeps in L1 is not published: here A and B have half of L1 each, 
 Source: ops-transformer op_kernel, flash_attention_score_grad SameAB.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ascendsim.dtypes import FLOAT
@@ -17,6 +17,7 @@ from ascendsim.op_host.fag_dealing import Dealing, dealing
 from ascendsim.op_host.fag_map import Area, main_ub, row_term_ub
 from ascendsim.op_host.fag_params import Layout
 from ascendsim.op_host.fag_result import FagTiling, Matmuls, PostPass, PrePass, RowTermPass
+from ascendsim.op_host.fag_tiling_same_ab import sum_elements
 from ascendsim.op_host.matmul import MatmulTiling
 from ascendsim.op_host.matmul_base import BaseBlock
 from ascendsim.terms import CUBE_SIDE, align_up
@@ -138,6 +139,7 @@ class SameAbTiling:
         dealing: who computes which block.
         query, key, value, out: rows of query and dq; key and dk; value and dv; dy and attentionIn.
         areas: of the workspace.
+        sum_counts: floats of the sums of dQ, dK and dV.
         tile_floats: of one buffer of S or dA.
         ub, row_term_ub: places in UB.
         ub_bytes: UB that the kernel takes.
@@ -159,6 +161,7 @@ class SameAbTiling:
     value: Rows
     out: Rows
     areas: GmAreas
+    sum_counts: tuple[int, int, int]
     tile_floats: int
     ub: MainUb
     row_term_ub: RowTermUb
@@ -210,6 +213,7 @@ def same_ab_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> 
         value=Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.dv),
         out=Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.dv),
         areas=_areas(tiling, call.platform.aic_cores * BUFFERS * cv_s1 * cv_s2),
+        sum_counts=sum_elements(call, is_nz=tiling.tiles.is_gradient_nz),
         tile_floats=cv_s1 * cv_s2,
         ub=_main_places(parts),
         row_term_ub=_row_term_places(row_parts),
@@ -230,8 +234,8 @@ def _check(call: FagCall, tiling: FagTiling) -> None:
     """Refuse what the kernel does not do yet."""
     tiles = tiling.tiles
     for what, is_asked in (
-        ("scores in NZ (S2 no multiple of 128, or the L1-custom form of 512 x 512 tiles)", tiles.is_score_nz),
-        ("gradients in NZ (D of 72, 80, 88 or 96)", tiles.is_gradient_nz),
+        ("the L1-custom form", tiles.is_l1_custom),
+        ("scores in NZ with a single row left over", tiles.is_score_nz and call.shape.s1 % (tiles.cv_s1 or 1) == 1),
         ("pseShift", call.pse is not None),
         ("dropout", call.has_drop),
         ("rotary parts", call.rope_sizes is not None),
@@ -299,7 +303,7 @@ def _areas(tiling: FagTiling, matrix_floats: int) -> GmAreas:
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """One product of a block: lengths, pitches in GM, and which operands lie transposed."""
+    """One product of a block: lengths, pitches in GM, which operands lie transposed, and which in NZ."""
 
     m: int
     n: int
@@ -310,31 +314,46 @@ class _Product:
     base: BaseBlock
     a_transposed: bool = False
     b_transposed: bool = False
+    a_is_nz: bool = False
+    c_is_nz: bool = False
 
 
 def block_products(call: FagCall, tiling: FagTiling, rows: int, columns: int) -> Products:
     """Return the products of a block of so many rows and columns of scores.
 
-    A and dS take the place of S and dA: their rows of 16 bits begin where rows of floats do, 2 elements for each.
+    A and dS take the place of S and dA: their rows of 16 bits begin where rows of floats do, 2 elements for each. In NZ
+    that goes for 16 columns at a time.
     """
     assert tiling.matmuls is not None
     base: Matmuls = tiling.matmuls
-    shape = call.shape
-    query = Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.d).pitch
-    key = Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.d).pitch
-    value = Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.dv).pitch
-    out = Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.dv).pitch
-    pitch = align_up(columns, CUBE_SIDE)
+    shape, is_nz, is_sum_nz = call.shape, tiling.tiles.is_score_nz, tiling.tiles.is_gradient_nz
+    query = Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.d)
+    key = Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.d)
+    value = Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.dv)
+    out = Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.dv)
+    pitch = score_pitch(rows, columns, is_nz=is_nz)
     narrow = pitch * FLOAT_BYTES // call.element_bytes
-    d, dv = shape.d, shape.dv
-    made = (
-        _Product(rows, columns, dv, out, value, pitch, base.scores, b_transposed=True),
-        _Product(rows, columns, d, query, key, pitch, base.scores, b_transposed=True),
-        _Product(rows, d, columns, narrow, key, query, base.dq),
-        _Product(columns, d, rows, narrow, query, key, base.dk_dv, a_transposed=True),
-        _Product(columns, dv, rows, narrow, out, value, base.dk_dv, a_transposed=True),
+    d_a = _Product(
+        rows, columns, shape.dv, out.pitch, value.pitch, pitch, base.scores, b_transposed=True, c_is_nz=is_nz
     )
-    return Products(*(_product_tiling(call, base, one) for one in made))
+    dq = _Product(rows, shape.d, columns, narrow, key.pitch, query.pitch, base.dq, a_is_nz=is_nz)
+    dk = replace(dq, m=columns, k=rows, b_pitch=query.pitch, c_pitch=key.pitch, base=base.dk_dv, a_transposed=True)
+    dv = replace(dk, n=shape.dv, b_pitch=out.pitch, c_pitch=value.pitch)
+    scores = replace(d_a, k=shape.d, a_pitch=query.pitch, b_pitch=key.pitch)
+    if is_sum_nz:
+        dq = replace(dq, c_pitch=query.s * CUBE_SIDE, c_is_nz=True)
+        dk, dv = (replace(one, c_pitch=key.s * CUBE_SIDE, c_is_nz=True) for one in (dk, dv))
+    return Products(*(_product_tiling(call, base, one) for one in (d_a, scores, dq, dk, dv)))
+
+
+def nz_sum_at(rows: Rows, b: int, n: int, s: int) -> int:
+    """Return where the NZ sums of a row of a head begin: heads follow one another (inferred) [floats]."""
+    return (b * rows.n + n) * rows.s * align_up(rows.columns, CUBE_SIDE) + s * CUBE_SIDE
+
+
+def score_pitch(rows: int, columns: int, *, is_nz: bool) -> int:
+    """Return the pitch of a block's scores in GM [floats]: of rows, or in NZ from one 16 columns to the next."""
+    return align_up(rows, CUBE_SIDE) * CUBE_SIDE if is_nz else align_up(columns, CUBE_SIDE)
 
 
 def _product_tiling(call: FagCall, base: Matmuls, product: _Product) -> MatmulTiling:
@@ -369,6 +388,8 @@ def _product_tiling(call: FagCall, base: Matmuls, product: _Product) -> MatmulTi
         a_pitch=product.a_pitch,
         b_pitch=product.b_pitch,
         c_pitch=product.c_pitch,
+        a_is_nz=product.a_is_nz,
+        c_is_nz=product.c_is_nz,
         ab=call.params.element,
         acc=FLOAT,
         a1_bytes=load_bytes,

@@ -7,16 +7,23 @@ a buffer as large as the pre pass's last; the post pass gives each core steps th
 from dataclasses import dataclass
 
 from ascendsim.dtypes import FLOAT
-from ascendsim.isa.move import DataCopyExtParams
-from ascendsim.memory import GlobalTensor
-from ascendsim.op_host.fag_same_ab import Rows, RowTermUb, SameAbTiling
+from ascendsim.isa.move import DataCopyExtParams, DataCopyPadExtParams, DataCopyParams
+from ascendsim.memory import GlobalTensor, LocalTensor
+from ascendsim.op_host.fag_passes import NZ_BUFFERS
+from ascendsim.op_host.fag_same_ab import Rows, RowTermUb, SameAbTiling, nz_sum_at
+from ascendsim.op_host.fag_tiling_same_ab import NZ_SPARE
 from ascendsim.op_host.softmax import soft_max_grad_tiling_func
+from ascendsim.op_kernel.fag_tiles import NZ_BLOCKS, nz_to_rows
 from ascendsim.op_kernel.softmax_grad import softmax_grad_front
 from ascendsim.op_kernel.softmax_grad_call import LANES, ROW_GROUP
 from ascendsim.record import AiCore, tile
-from ascendsim.terms import HardEvent, Pipe, RoundMode, align_up, ceil_div
+from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, HardEvent, Pipe, RoundMode, align_up, ceil_div
 from ascendsim.tpipe import TBuf
 
+ROW_SUMS = 2
+"""Base buffers that hold the floats of one base buffer of results."""
+NZ_SETS = 2
+"""Sets of buffers of the post pass with sums in NZ: its ten are two of what one step needs (inferred)."""
 ID = 0
 """Event id of all flags."""
 
@@ -33,9 +40,9 @@ def zero_sums(asc: AiCore, workspace: GlobalTensor, ub: TBuf, t: SameAbTiling) -
     with asc.trace("zero"):
         _fill_zeros(asc, ub, buffer)
         for start, count, part in (
-            (t.areas.dq, t.query.count, t.pre.dq_elements),
-            (t.areas.dk, t.key.count, t.pre.dk_elements),
-            (t.areas.dv, t.value.count, t.pre.dv_elements),
+            (t.areas.dq, t.sum_counts[0], t.pre.dq_elements),
+            (t.areas.dk, t.sum_counts[1], t.pre.dk_elements),
+            (t.areas.dv, t.sum_counts[2], t.pre.dv_elements),
         ):
             end = min(count, (core + 1) * part)
             for at in range(core * part, end, buffer):
@@ -133,19 +140,20 @@ def _load_piece(
     at: RowTermUb,
     columns: int,
 ) -> None:
-    width = align_up(columns, dy.dtype.per_datablock)
+    width = align_up(columns, CUBE_SIDE)
     size = dy.dtype.bytes
     for src, place in ((dy, at.dy), (out, at.out)):
         local = ub.get_with_offset(src.dtype, rows * width, place + into * width * size)
         if pitch == columns == width:
             asc.data_copy(local, src, rows * width)
         else:
-            asc.data_copy_pad(local, src, DataCopyExtParams(rows, columns * size, (pitch - columns) * size, 0))
+            bursts = DataCopyExtParams(rows, columns * size, (pitch - columns) * size, 0)
+            asc.data_copy_pad(local, src, bursts, DataCopyPadExtParams(True, 0, width - columns, 0))
 
 
 @tile
 def _widen(asc: AiCore, ub: TBuf, rows: int, element: str, at: RowTermUb, columns: int) -> None:
-    count = rows * align_up(columns, 16)
+    count = rows * align_up(columns, CUBE_SIDE)
     asc.wait_flag(HardEvent.MTE2_V, ID)
     for narrow, wide in ((at.dy, at.wide_dy), (at.out, at.wide_out)):
         src, dst = ub.get_with_offset(element, count, narrow), ub.get_with_offset(FLOAT, count, wide)
@@ -164,7 +172,7 @@ def _reduce_rows(
     is_first: bool,
     is_last: bool,
 ) -> None:
-    width = align_up(columns, 16)
+    width = align_up(columns, CUBE_SIDE)
     count = rows * FLOAT.per_datablock
     local = ub.get_with_offset(FLOAT, count, at.result)
     dy, out = (ub.get_with_offset(FLOAT, rows * width, place) for place in (at.wide_dy, at.wide_out))
@@ -187,14 +195,23 @@ def _reduce_rows(
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
-    """Elements of one gradient: where they begin, in which sums, how many, and their factor (None: as they are)."""
+class _Gradient:
+    """One gradient: the tensor, its rows, where its sums begin, their number, and the factor (None: as they are)."""
 
     dst: GlobalTensor
+    rows: Rows
     sums_at: int
-    at: int
-    count: int
+    sums: int
     factor: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """Which of a core's steps one is: its event id, and whether its buffers were used before or will be behind it."""
+
+    event_id: int
+    is_reused: bool
+    is_used_again: bool
 
 
 def store_gradients(
@@ -206,26 +223,38 @@ def store_gradients(
 ) -> None:
     """Scale the sums of dQ and dK, round all three to the gradients' type, and store them."""
     dq, dk, dv = gradients
-    core = asc.get_block_idx()
-    steps = [
-        *_steps(dq, t.areas.dq, t.query.count, t.scale, core, t),
-        *_steps(dk, t.areas.dk, t.key.count, t.scale, core, t),
-        *_steps(dv, t.areas.dv, t.value.count, None, core, t),
-    ]
+    sums = (
+        _Gradient(dq, t.query, t.areas.dq, t.sum_counts[0], t.scale),
+        _Gradient(dk, t.key, t.areas.dk, t.sum_counts[1], t.scale),
+        _Gradient(dv, t.value, t.areas.dv, t.sum_counts[2], None),
+    )
     with asc.trace("post"):
-        for i, step in enumerate(steps):
-            is_last = i + 1 == len(steps)
-            sums = workspace[step.sums_at + step.at]
-            _round(asc, step.dst[step.at], sums, ub, step.count, step.factor, t.post.buffer_bytes, i == 0, is_last)
+        if t.tiling.tiles.is_gradient_nz:
+            _store_from_nz(asc, sums, workspace, ub, t)
+        else:
+            _store_from_rows(asc, sums, workspace, ub, t)
 
 
-def _steps(
-    dst: GlobalTensor, sums_at: int, count: int, factor: float | None, core: int, t: SameAbTiling
-) -> list[_Step]:
-    step = t.post.step_elements
-    per_core = ceil_div(ceil_div(count, step), t.post.cores) * step
-    end = min(count, (core + 1) * per_core)
-    return [_Step(dst, sums_at, at, min(step, end - at), factor) for at in range(core * per_core, end, step)]
+def _of_core(count: int, core: int, t: SameAbTiling) -> range:
+    """Return which of so many steps a core takes: as many as the others, one after another."""
+    per_core = ceil_div(count, t.post.cores)
+    return range(core * per_core, min(count, (core + 1) * per_core))
+
+
+def _turn(i: int, count: int, sets: int) -> _Turn:
+    return _Turn(i % sets, i >= sets, i + sets < count)
+
+
+def _store_from_rows(
+    asc: AiCore, gradients: tuple[_Gradient, ...], workspace: GlobalTensor, ub: TBuf, t: SameAbTiling
+) -> None:
+    """Sums lie as the gradient does, so each step takes elements without looking at rows."""
+    core, step = asc.get_block_idx(), t.post.step_elements
+    steps = [(one, number * step) for one in gradients for number in _of_core(ceil_div(one.sums, step), core, t)]
+    for i, (one, at) in enumerate(steps):
+        count = min(step, one.sums - at)
+        turn = _turn(i, len(steps), 1)
+        _round(asc, one.dst[at], workspace[one.sums_at + at], ub, count, one.factor, t.post.buffer_bytes, turn)
 
 
 @tile
@@ -237,27 +266,105 @@ def _round(
     count: int,
     factor: float | None,
     base_bytes: int,
-    is_first: bool,
-    is_last: bool,
+    turn: _Turn,
 ) -> None:
     """One step: two base buffers hold the sums, the third the result."""
     wide = ub.get_with_offset(FLOAT, count, 0)
-    narrow = ub.get_with_offset(dst.dtype, count, 2 * base_bytes)
-    if not is_first:
-        asc.wait_flag(HardEvent.V_MTE2, ID)
+    narrow = ub.get_with_offset(dst.dtype, count, ROW_SUMS * base_bytes)
+    if turn.is_reused:
+        asc.wait_flag(HardEvent.V_MTE2, turn.event_id)
     asc.data_copy_pad(wide, sums, DataCopyExtParams(1, count * FLOAT.bytes, 0, 0))
-    asc.set_flag(HardEvent.MTE2_V, ID)
-    asc.wait_flag(HardEvent.MTE2_V, ID)
+    asc.set_flag(HardEvent.MTE2_V, turn.event_id)
+    asc.wait_flag(HardEvent.MTE2_V, turn.event_id)
+    _scale_and_cast(asc, narrow, wide, count, factor, turn)
+    if turn.is_used_again:
+        asc.set_flag(HardEvent.V_MTE2, turn.event_id)
+    asc.set_flag(HardEvent.V_MTE3, turn.event_id)
+    asc.wait_flag(HardEvent.V_MTE3, turn.event_id)
+    asc.data_copy_pad(dst, narrow, DataCopyExtParams(1, count * dst.dtype.bytes, 0, 0))
+    if turn.is_used_again:
+        asc.set_flag(HardEvent.MTE3_V, turn.event_id)
+
+
+def _scale_and_cast(
+    asc: AiCore, narrow: LocalTensor, wide: LocalTensor, count: int, factor: float | None, turn: _Turn
+) -> None:
     if factor is not None:
         asc.muls(wide, wide, factor, count)
         asc.pipe_barrier(Pipe.V)
-    if not is_first:
-        asc.wait_flag(HardEvent.MTE3_V, ID)
+    if turn.is_reused:
+        asc.wait_flag(HardEvent.MTE3_V, turn.event_id)
     asc.cast(narrow, wide, RoundMode.CAST_ROUND, count)
-    if not is_last:
-        asc.set_flag(HardEvent.V_MTE2, ID)
-    asc.set_flag(HardEvent.V_MTE3, ID)
-    asc.wait_flag(HardEvent.V_MTE3, ID)
-    asc.data_copy_pad(dst, narrow, DataCopyExtParams(1, count * dst.dtype.bytes, 0, 0))
-    if not is_last:
-        asc.set_flag(HardEvent.MTE3_V, ID)
+
+
+def _store_from_nz(
+    asc: AiCore, gradients: tuple[_Gradient, ...], workspace: GlobalTensor, ub: TBuf, t: SameAbTiling
+) -> None:
+    """Sums lie in NZ, head by head: a step takes rows of one head."""
+    core = asc.get_block_idx()
+    width = align_up(t.query.columns, CUBE_SIDE)
+    rows = t.post.step_elements // t.query.columns
+    spare = width // CUBE_SIDE * NZ_SPARE * DATABLOCK_BYTES
+    steps = [(one, number) for one in gradients for number in _of_core(_head_steps(one.rows, rows), core, t)]
+    for i, (one, number) in enumerate(steps):
+        head, piece = divmod(number, ceil_div(one.rows.s, rows))
+        b, n = divmod(head, one.rows.n)
+        s = piece * rows
+        dst, sums = one.dst[one.rows.at(b, n, s)], workspace[one.sums_at + nz_sum_at(one.rows, b, n, s)]
+        shape = _NzStep(min(rows, one.rows.s - s), one.rows.columns, one.rows.s, one.rows.pitch)
+        turn = _turn(i, len(steps), NZ_SETS)
+        _round_nz(asc, dst, sums, ub, shape, one.factor, t.post.buffer_bytes, spare, turn)
+
+
+def _head_steps(rows: Rows, step_rows: int) -> int:
+    return rows.b * rows.n * ceil_div(rows.s, step_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _NzStep:
+    """Rows of one step, their columns, rows of a head, and from row to row in the gradient."""
+
+    rows: int
+    columns: int
+    head_rows: int
+    pitch: int
+
+
+@tile
+def _round_nz(
+    asc: AiCore,
+    dst: GlobalTensor,
+    sums: GlobalTensor,
+    ub: TBuf,
+    step: _NzStep,
+    factor: float | None,
+    base_bytes: int,
+    spare_bytes: int,
+    turn: _Turn,
+) -> None:
+    """One step in one of two sets of five base buffers: two for sums in NZ, two in rows, one for the result."""
+    width = align_up(step.columns, CUBE_SIDE)
+    column, count = step.rows * NZ_BLOCKS, step.rows * width
+    begin = turn.event_id * (NZ_BUFFERS // NZ_SETS * base_bytes + spare_bytes)
+    in_rows = begin + ROW_SUMS * base_bytes + spare_bytes
+    nz = ub.get_with_offset(FLOAT, count + width // CUBE_SIDE * FLOAT.per_datablock, begin)
+    wide = ub.get_with_offset(FLOAT, count, in_rows)
+    narrow = ub.get_with_offset(dst.dtype, count, in_rows + ROW_SUMS * base_bytes)
+    if turn.is_reused:
+        asc.wait_flag(HardEvent.V_MTE2, turn.event_id)
+    gap = (step.head_rows - step.rows) * NZ_BLOCKS
+    asc.data_copy(nz, sums, DataCopyParams(width // CUBE_SIDE, column, gap, 1))
+    asc.set_flag(HardEvent.MTE2_V, turn.event_id)
+    asc.wait_flag(HardEvent.MTE2_V, turn.event_id)
+    nz_to_rows(asc, wide, nz, step.rows, width)
+    asc.pipe_barrier(Pipe.V)
+    if turn.is_used_again:
+        asc.set_flag(HardEvent.V_MTE2, turn.event_id)
+    _scale_and_cast(asc, narrow, wide, count, factor, turn)
+    asc.set_flag(HardEvent.V_MTE3, turn.event_id)
+    asc.wait_flag(HardEvent.V_MTE3, turn.event_id)
+    size = dst.dtype.bytes
+    between = (step.pitch - step.columns) * size
+    asc.data_copy_pad(dst, narrow, DataCopyExtParams(step.rows, step.columns * size, 0, between))
+    if turn.is_used_again:
+        asc.set_flag(HardEvent.MTE3_V, turn.event_id)

@@ -18,9 +18,18 @@ Source: ops-transformer op_kernel, flash_attention_score_grad SameAB.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ascendsim.dtypes import FLOAT
 from ascendsim.memory import GlobalTensor
 from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block, Share, shares, vector_step
-from ascendsim.op_host.fag_same_ab import BUFFERS, Products, SameAbTiling, block_products
+from ascendsim.op_host.fag_same_ab import (
+    BUFFERS,
+    Products,
+    Rows,
+    SameAbTiling,
+    block_products,
+    nz_sum_at,
+    score_pitch,
+)
 from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
 from ascendsim.op_kernel.fag_passes import row_terms, store_gradients, zero_sums
 from ascendsim.op_kernel.fag_tiles import STEP_A, STEP_B, SubTile, Turn, Ub, step_a, step_b
@@ -131,18 +140,25 @@ def _gradient_products(asc: AiCore, gm: Tensors, queues: Queues, block: Block, c
     products = _products(block, t)
     element = gm.query.dtype
     query_at, key_at = t.query.at(block.b, n1, block.s1), t.key.at(block.b, block.n2, block.s2)
-    value_at = t.value.at(block.b, block.n2, block.s2)
     d_s = gm.workspace[_tile_at(t.areas.d_a, core, block, t)].reinterpret_cast(element)
     a = gm.workspace[_tile_at(t.areas.scores, core, block, t)].reinterpret_cast(element)
     with asc.trace("dQ"):
-        dq = gm.workspace[t.areas.dq + query_at]
+        dq = gm.workspace[t.areas.dq + _sum_at(t.query, block.b, n1, block.s1, t)]
         _multiply(asc, Operands(d_s, gm.key[key_at], None, dq), queues, products.dq, adds=True)
     with asc.trace("dK"):
-        dk = gm.workspace[t.areas.dk + key_at]
+        dk = gm.workspace[t.areas.dk + _sum_at(t.key, block.b, block.n2, block.s2, t)]
         _multiply(asc, Operands(d_s, gm.query[query_at], None, dk), queues, products.dk, adds=True)
     with asc.trace("dV"):
-        dv, dy = gm.workspace[t.areas.dv + value_at], gm.dy[t.out.at(block.b, n1, block.s1)]
+        dv = gm.workspace[t.areas.dv + _sum_at(t.value, block.b, block.n2, block.s2, t)]
+        dy = gm.dy[t.out.at(block.b, n1, block.s1)]
         _multiply(asc, Operands(a, dy, None, dv), queues, products.dv, adds=True)
+
+
+def _sum_at(rows: Rows, b: int, n: int, s: int, t: SameAbTiling) -> int:
+    """Return where the sums of a row begin; in NZ heads follow one another whatever the layout."""
+    if t.tiling.tiles.is_gradient_nz:
+        return nz_sum_at(rows, b, n, s)
+    return rows.at(b, n, s)
 
 
 def _products(block: Block, t: SameAbTiling) -> Products:
@@ -191,7 +207,8 @@ def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: in
     ub = Ub(buffer, t.ub)
     step = vector_step(t.call, t.tiling, block.columns)
     own = shares(block.rows, block.columns, t.dealing.cut, *step)[asc.get_sub_block_idx()]
-    placed = tuple(_sub_tiles(own, align_up(block.columns, CUBE_SIDE)))
+    is_nz = t.tiling.tiles.is_score_nz
+    placed = tuple(_sub_tiles(own, score_pitch(block.rows, block.columns, is_nz=is_nz), is_nz=is_nz))
     n1 = block.n2 * t.call.shape.g + block.g
     rows_at = (block.b * t.query.n + n1) * t.query.s + block.s1
     element = gm.query.dtype
@@ -203,7 +220,7 @@ def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: in
     for i, one in enumerate(placed):
         turn = Turn(i == 0, i + 1 == len(placed), i == 0 or placed[i - 1].row != one.row)
         row = (rows_at + one.row) * STATISTICS
-        at, narrow_at = (one.row * one.sub.pitch * words + one.column for words in (1, 4 // element.bytes))
+        at, narrow_at = (_score_at(one, words) for words in (1, FLOAT.bytes // element.bytes))
         hides, keeps, mask_pitch = _masks(gm, block, one, n1, t)
         step_a(
             asc,
@@ -223,12 +240,19 @@ def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: in
         step_b(asc, row_term, grad[at], grad.reinterpret_cast(element)[narrow_at], ub, one.sub, turn)
 
 
-def _sub_tiles(own: Share, pitch: int) -> Iterator[_Placed]:
+def _score_at(one: _Placed, words: int) -> int:
+    """Return where a sub-tile begins in its block's scores, in elements of which a float has so many."""
+    if one.sub.is_nz:
+        return one.column // CUBE_SIDE * one.sub.pitch * words + one.row * CUBE_SIDE
+    return one.row * one.sub.pitch * words + one.column
+
+
+def _sub_tiles(own: Share, pitch: int, *, is_nz: bool) -> Iterator[_Placed]:
     """Yield the sub-tiles of a share, strip by strip."""
     for row in range(0, own.rows, own.step_rows):
         for column in range(0, own.columns, own.step_columns):
             rows, columns = min(own.step_rows, own.rows - row), min(own.step_columns, own.columns - column)
-            sub = SubTile(rows, columns, align_up(columns, CUBE_SIDE), pitch)
+            sub = SubTile(rows, columns, align_up(columns, CUBE_SIDE), pitch, is_nz)
             yield _Placed(own.s1 + row, own.s2 + column, sub)
 
 

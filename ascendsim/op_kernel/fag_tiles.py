@@ -1,10 +1,11 @@
 """Tiles of FlashAttention backward on a vector core: P and A of a vector sub-tile, and dS.
 
-    A    S -> [scale] -> [hide] -> P = exp(S - max) / sum -> 16 bits, which go where S was
-    B    dA -> dA - D -> dS = P (dA - D) -> 16 bits, which go where dA was
+    A    S -> [rows] -> [scale] -> [hide] -> P = exp(S - max) / sum -> 16 bits, which go where S was
+    B    dA -> [rows] -> dA - D -> dS = P (dA - D) -> 16 bits, which go where dA was
 
-A stored row of 16 bits begins where the row of floats began, so it is twice as far from row to row as it is long.
-P stays in UB between the two steps. Each step has one event id for all its flags.
+A stored row of 16 bits begins where the row of floats began, so it is twice as far from row to row as it is long. In NZ
+that goes for each 16 columns, so that an AIV overwrites nothing but what it has loaded itself (inferred: where A and dS
+lie in NZ is not published). P stays in UB between the two steps. Each step has one event id for all its flags.
 Source: ops-transformer op_kernel, flash_attention_score_grad SameAB: order of the steps, places in UB, flags.
 """
 
@@ -12,14 +13,14 @@ from dataclasses import dataclass
 
 from ascendsim.dtypes import FLOAT, UINT8, DType
 from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams
-from ascendsim.isa.move import DataCopyExtParams, DataCopyParams
+from ascendsim.isa.move import CopyRepeatParams, DataCopyExtParams, DataCopyParams
 from ascendsim.memory import GlobalTensor, LocalTensor
 from ascendsim.op_host.fag_same_ab import MainUb
 from ascendsim.op_host.softmax_family import soft_max_tiling_func
 from ascendsim.op_kernel.select_with_bytes_mask import SelectWithBytesMaskShapeInfo, select_with_bytes_mask
 from ascendsim.op_kernel.simple_softmax import simple_softmax
 from ascendsim.record import AiCore, tile
-from ascendsim.terms import DATABLOCK_BYTES, HardEvent, Pipe, RoundMode, align_up
+from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, HardEvent, Pipe, RoundMode, align_up
 from ascendsim.tpipe import TBuf
 
 LOWEST = -3.4028234663852886e38
@@ -28,6 +29,10 @@ LANES = 64
 """Floats of one repeat."""
 ROW_GROUP = 8
 """Rows of a basic block come in groups of so many."""
+NZ_BLOCKS = 2
+"""Datablocks of a row of 16 floats."""
+COPY_PANELS = 8
+"""Times 16 columns that one Copy takes: as many as a repeat has datablocks."""
 STEP_A, STEP_B = 0, 1
 """Event ids of the two steps."""
 
@@ -39,18 +44,25 @@ class SubTile:
     Attributes:
         rows, columns: of scores.
         width: columns in whole fractals, as they lie in UB.
-        pitch: from row to row of the block's scores in GM [floats].
+        pitch: from row to row of the block's scores in GM [floats]; in NZ from one 16 columns to the next.
+        is_nz: they lie in NZ.
     """
 
     rows: int
     columns: int
     width: int
     pitch: int
+    is_nz: bool
 
     @property
     def count(self) -> int:
         """Elements in UB."""
         return self.rows * self.width
+
+    @property
+    def panels(self) -> int:
+        """Times 16 columns."""
+        return self.width // CUBE_SIDE
 
     @property
     def is_basic_block(self) -> bool:
@@ -135,6 +147,8 @@ def step_a(
         _load_scores(asc, s, scores, sub)
         _pass(asc, HardEvent.MTE2_V, STEP_A)
     with asc.trace("P"):
+        if sub.is_nz:
+            _to_rows(asc, s, ub, sub)
         asc.muls(s, s, scale, sub.count)
         asc.pipe_barrier(Pipe.V)
         if hides:
@@ -182,6 +196,8 @@ def step_b(
         _load_scores(asc, d_a, grad, sub)
         _pass(asc, HardEvent.MTE2_V, STEP_B)
     with asc.trace("dS"):
+        if sub.is_nz:
+            _to_rows(asc, d_a, ub, sub)
         blocks = sub.width // FLOAT.per_datablock
         strides = BinaryRepeatParams(1, 1, 0, blocks, blocks, 1)
         for column in range(0, sub.width, LANES):
@@ -199,6 +215,11 @@ def _pass(asc: AiCore, event: HardEvent, event_id: int) -> None:
 
 
 def _load_scores(asc: AiCore, dst: LocalTensor, src: GlobalTensor, sub: SubTile) -> None:
+    """Load a tile; of NZ each 16 columns leave a datablock free behind them, so that rows of all meet other banks."""
+    if sub.is_nz:
+        column, between = sub.rows * NZ_BLOCKS, sub.pitch // FLOAT.per_datablock
+        asc.data_copy(dst, src, DataCopyParams(sub.panels, column, between - column, 1))
+        return
     if sub.width == sub.pitch:
         asc.data_copy(dst, src, sub.count)
         return
@@ -248,12 +269,57 @@ def _store_narrow(
     asc: AiCore, dst: GlobalTensor, src: LocalTensor, at_bytes: int, ub: Ub, sub: SubTile, turn: Turn, event_id: int
 ) -> None:
     """Round a tile to 16 bits, ties away from zero, and store its rows where rows of floats begin."""
-    narrow = ub.narrow(at_bytes, sub.count, dst.dtype)
+    size = dst.dtype.bytes
+    narrow = ub.narrow(at_bytes, sub.count + sub.panels * CUBE_SIDE * sub.is_nz, dst.dtype)
+    rows = ub.narrow(ub.at.temp, sub.count, dst.dtype) if sub.is_nz else narrow
     with asc.trace("cast"):
-        asc.cast(narrow, src, RoundMode.CAST_ROUND, sub.count)
+        asc.cast(rows, src, RoundMode.CAST_ROUND, sub.count)
+        if sub.is_nz:
+            asc.pipe_barrier(Pipe.V)
+            _to_columns(asc, narrow, rows, sub)
     with asc.trace("store"):
         _pass(asc, HardEvent.V_MTE3, event_id)
-        row_bytes = sub.width * dst.dtype.bytes
-        asc.data_copy_pad(dst, narrow, DataCopyExtParams(sub.rows, row_bytes, 0, sub.pitch * FLOAT.bytes - row_bytes))
+        if sub.is_nz:
+            between = sub.pitch // FLOAT.per_datablock
+            asc.data_copy(dst, narrow, DataCopyParams(sub.panels, sub.rows, 1, between - sub.rows))
+        else:
+            row_bytes, pitch_bytes = sub.width * size, sub.pitch * FLOAT.bytes
+            asc.data_copy_pad(dst, narrow, DataCopyExtParams(sub.rows, row_bytes, 0, pitch_bytes - row_bytes))
         if not turn.is_last:
             asc.set_flag(HardEvent.MTE3_MTE2, event_id)
+
+
+# ---- NZ --------------------------------------------------------------------------------------------------------------
+
+
+def _to_rows(asc: AiCore, tile_local: LocalTensor, ub: Ub, sub: SubTile) -> None:
+    """Put a tile that came in NZ into rows, over temp."""
+    count = sub.panels * (sub.rows * NZ_BLOCKS + 1) * FLOAT.per_datablock
+    temp = ub.floats(ub.at.temp, count)
+    asc.data_copy(temp, tile_local, count)
+    asc.pipe_barrier(Pipe.V)
+    nz_to_rows(asc, tile_local, temp, sub.rows, sub.width)
+    asc.pipe_barrier(Pipe.V)
+
+
+def nz_to_rows(asc: AiCore, dst: LocalTensor, src: LocalTensor, rows: int, width: int) -> None:
+    """Put floats in NZ, with a datablock free behind each 16 columns, into rows [rows, width].
+
+    Repeats of a Copy are rows, its datablocks one half of each of 8 times 16 columns.
+    """
+    blocks = rows * NZ_BLOCKS + 1
+    for first in range(0, width, COPY_PANELS * CUBE_SIDE):
+        panels = min(COPY_PANELS, (width - first) // CUBE_SIDE)
+        from_panel = first // CUBE_SIDE * blocks * FLOAT.per_datablock
+        for half in range(0, CUBE_SIDE, FLOAT.per_datablock):
+            strides = CopyRepeatParams(NZ_BLOCKS, blocks, width // FLOAT.per_datablock, NZ_BLOCKS)
+            asc.copy(dst[first + half], src[from_panel + half], panels * FLOAT.per_datablock, rows, strides)
+
+
+def _to_columns(asc: AiCore, dst: LocalTensor, src: LocalTensor, sub: SubTile) -> None:
+    """Put rows of 16-bit elements into NZ, with a datablock free behind each 16 columns."""
+    lanes = COPY_PANELS * CUBE_SIDE
+    for first in range(0, sub.width, lanes):
+        strides = CopyRepeatParams(sub.rows + 1, 1, 1, sub.panels)
+        to = first * (sub.rows + 1)
+        asc.copy(dst[to], src[first], min(lanes, sub.width - first), sub.rows, strides)

@@ -12,6 +12,7 @@ from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT8
 from ascendsim.isa.fixpipe import FixpipeParamsV220
 from ascendsim.isa.load import LoadData2DParams, LoadData2dTransposeParams
 from ascendsim.isa.mmad import MmadParams
+from ascendsim.isa.move import DataCopyParams
 from ascendsim.isa.nd2nz import Nd2NzParams
 from ascendsim.isa.unit_flag import HAND_OVER, KEEP
 from ascendsim.memory import GlobalTensor, LocalTensor
@@ -30,6 +31,7 @@ from ascendsim.terms import (
     CUBE_SIDE,
     FRACTAL_BYTES,
     MAX_REPEAT_TIMES,
+    CO2Layout,
     Pipe,
     QuantMode,
     TPosition,
@@ -179,10 +181,14 @@ def iterate_all(
             if step.block.k_at and not adds:  # every first part has to be in GM before others are added to it
                 asc.sync_all(is_aiv_only=False)
                 adds = True
-            _store(
-                asc, gm.c[step.block.m_at * t.c_pitch + step.block.n_at], queues, step.block.m, step.block.n, adds, t
-            )
+            _store(asc, gm.c[_c_at(step.block, t)], queues, step.block.m, step.block.n, adds, t)
     return adds
+
+
+def _c_at(block: Block, t: MatmulTiling) -> int:
+    if t.c_is_nz:
+        return block.n_at // CUBE_SIDE * t.c_pitch + block.m_at * CUBE_SIDE
+    return block.m_at * t.c_pitch + block.n_at
 
 
 def init_queues(asc: AiCore, pipe: TPipe, t: MatmulTiling) -> Queues:
@@ -214,7 +220,7 @@ def _sources(
     a = b = bias = None
     if panel:
         row, column = (panel.k_at, panel.m_at) if t.a_transposed else (panel.m_at, panel.k_at)
-        a = gm.a[row * t.a_pitch + column]
+        a = gm.a[column // CUBE_SIDE * t.a_pitch + row * CUBE_SIDE if t.a_is_nz else row * t.a_pitch + column]
     if step:
         row, column = (step.block.n_at, step.k_at) if t.b_transposed else (step.k_at, step.block.n_at)
         b = gm.b[row * t.b_pitch + column]
@@ -260,12 +266,20 @@ def _load(
 
 
 def _load_a(asc: AiCore, a1: LocalTensor, a: GlobalTensor, m: int, k: int, t: MatmulTiling) -> None:
-    if t.a_transposed:
+    if t.a_is_nz:
+        _copy_nz(asc, a1, a, *((k, m) if t.a_transposed else (m, k)), t.a_pitch)
+    elif t.a_transposed:
         _to_turn(asc, a1, a, k, m, t.a_pitch)
     elif m == 1:  # Mmad reads a single row as it comes
         asc.data_copy(a1, a, Nd2NzParams(1, 1, k, 0, t.a_pitch, 1, 1, 0))
     else:
         asc.data_copy(a1, a, Nd2NzParams(1, m, k, 0, t.a_pitch, align_up(m, CUBE_SIDE), 1, 0))
+
+
+def _copy_nz(asc: AiCore, dst: LocalTensor, src: GlobalTensor, rows: int, columns: int, pitch: int) -> None:
+    """Copy a part of a matrix of 16 bits in NZ: a burst for each 16 columns, whose rows are datablocks."""
+    gaps = pitch // CUBE_SIDE - rows, align_up(rows, CUBE_SIDE) - rows
+    asc.data_copy(dst, src, DataCopyParams(ceil_div(columns, CUBE_SIDE), rows, *gaps))
 
 
 def _load_b(asc: AiCore, b1: LocalTensor, b: GlobalTensor, k: int, n: int, t: MatmulTiling) -> None:
@@ -413,7 +427,9 @@ def _mmad_m(m: int, t: MatmulTiling) -> int:
 
 
 def _mmad_n(n: int, t: MatmulTiling) -> int:
-    """Columns of a block; 8-bit squares bring 32, and ND2NZ has filled them up with zeros."""
+    """Columns of a block; 8-bit squares bring 32, and ND2NZ has filled them up with zeros. NZ leaves in whole 16."""
+    if t.c_is_nz:
+        return align_up(n, CUBE_SIDE)
     return align_up(n, t.ab.per_datablock) if t.ab is INT8 and not t.b_transposed else n
 
 
@@ -495,17 +511,17 @@ def _store(asc: AiCore, c: GlobalTensor, queues: Queues, m: int, n: int, adds: b
     with asc.trace("store"):
         c1 = queues.co1.deque(t.acc)
         params = FixpipeParamsV220(
-            n_size=n,
+            n_size=_mmad_n(n, t) if t.c_is_nz else n,
             m_size=m,
             src_stride=align_up(_mmad_m(m, t), CUBE_SIDE),
-            dst_stride=t.c_pitch,
+            dst_stride=t.c_pitch // c.dtype.per_datablock if t.c_is_nz else t.c_pitch,
             quant_pre=QUANT.get(c.dtype, QuantMode.NO_QUANT),
             relu_en=t.relu,
             unit_flag=HAND_OVER if t.unit_flag else 0,
         )
         if adds:
             asc.set_atomic_add(c.dtype)
-        asc.fixpipe(c, c1, params)
+        asc.fixpipe(c, c1, params, CO2Layout.NZ if t.c_is_nz else CO2Layout.ROW_MAJOR)
         if adds:
             asc.set_atomic_none()
         queues.co1.free_tensor(c1)
