@@ -23,6 +23,8 @@ from ascendsim.op_host.matmul_base import BaseBlock
 from ascendsim.terms import CUBE_SIDE, align_up
 
 FLOAT_BYTES: Final = FLOAT.bytes
+CUSTOM_HEAD_SIZE: Final = 128
+"""D of the L1-custom form that the kernel has."""
 BUFFERS: Final = 2
 """Of L1 and L0, and of the scores in GM."""
 
@@ -234,7 +236,8 @@ def _check(call: FagCall, tiling: FagTiling) -> None:
     """Refuse what the kernel does not do yet."""
     tiles = tiling.tiles
     for what, is_asked in (
-        ("the L1-custom form", tiles.is_l1_custom),
+        ("the L1-custom form of a D other than 128", tiles.is_l1_custom and call.shape.d != CUSTOM_HEAD_SIZE),
+        ("the L1-custom form with Dv less than D", tiles.is_l1_custom and call.shape.dv != call.shape.d),
         ("scores in NZ with a single row left over", tiles.is_score_nz and call.shape.s1 % (tiles.cv_s1 or 1) == 1),
         ("pseShift", call.pse is not None),
         ("dropout", call.has_drop),

@@ -9,9 +9,9 @@ Flags between an AIC and its AIVs have two ids each, for even and odd rounds. An
 behind its products of block t, so these run beside the vector work; S, dA and what takes their place have two buffers
 in GM. The first sums are added behind such a flag, which an AIV sets behind SyncAll: so every core's zeros are there.
 The public kernel has a TPipe for each phase; here one buffer of UB serves all, with the same places.
-Products go through the matmul operator's own loop, as the library's is not published: an m row of blocks keeps its A in
-L1, which the loads of B pass by. Order of the sums of several AICs: whoever comes first, in the simulator the cores in
-turns.
+Products go through the matmul operator's own loop, as the library's is not published: a row of blocks keeps its A in L1,
+and loads of B pass by. Those of the L1-custom form stand in `fag_l1_custom`. Order of the sums of several AICs: whoever
+comes first, in the simulator the cores in turns.
 Source: ops-transformer op_kernel, flash_attention_score_grad SameAB.
 """
 
@@ -31,6 +31,16 @@ from ascendsim.op_host.fag_same_ab import (
     score_pitch,
 )
 from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
+from ascendsim.op_kernel.fag_l1_custom import (
+    L1Queues,
+    Scores,
+    Source,
+    Sums,
+    init_l1_queues,
+    query_and_key_gradients,
+    score_product,
+    value_gradient,
+)
 from ascendsim.op_kernel.fag_passes import row_terms, store_gradients, zero_sums
 from ascendsim.op_kernel.fag_tiles import STEP_A, STEP_B, SubTile, Turn, Ub, step_a, step_b
 from ascendsim.op_kernel.matmul import Operands, Queues, init_queues, iterate_all
@@ -101,7 +111,7 @@ def _flag(flag: int, block: Block) -> int:
 
 def _cube(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
     core = asc.get_block_idx()
-    queues = init_queues(asc, asc.t_pipe(), t.products.scores)
+    queues = _init_queues(asc, gm, t)
     before: Block | None = None
     for block in (*t.dealing.of_core(core), None):
         if block:
@@ -115,42 +125,70 @@ def _cube(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
         before = block
 
 
+def _init_queues(asc: AiCore, gm: Tensors, t: SameAbTiling) -> Queues | L1Queues:
+    if t.tiling.tiles.is_l1_custom:
+        return init_l1_queues(asc, asc.t_pipe(), t.query.columns, gm.query.dtype)
+    return init_queues(asc, asc.t_pipe(), t.products.scores)
+
+
 def _tile_at(area: int, core: int, block: Block, t: SameAbTiling) -> int:
     """Return where a block's S or dA lies in the workspace [floats]."""
     return area + (core * BUFFERS + block.turn % BUFFERS) * t.tile_floats
 
 
-def _score_products(asc: AiCore, gm: Tensors, queues: Queues, block: Block, core: int, t: SameAbTiling) -> None:
+def _score_products(
+    asc: AiCore, gm: Tensors, queues: Queues | L1Queues, block: Block, core: int, t: SameAbTiling
+) -> None:
     """Make dA = dY V^T, then S = Q K^T, both to the workspace."""
     n1 = block.n2 * t.call.shape.g + block.g
-    products = _products(block, t)
     dy, query = gm.dy[t.out.at(block.b, n1, block.s1)], gm.query[t.query.at(block.b, n1, block.s1)]
     value, key = gm.value[t.value.at(block.b, block.n2, block.s2)], gm.key[t.key.at(block.b, block.n2, block.s2)]
+    d_a = gm.workspace[_tile_at(t.areas.d_a, core, block, t)]
+    scores = gm.workspace[_tile_at(t.areas.scores, core, block, t)]
+    if isinstance(queues, L1Queues):
+        made = (("dA", dy, t.out, value, t.value, d_a), ("S", query, t.query, key, t.key, scores))
+        pitch = score_pitch(block.rows, block.columns, is_nz=True)
+        for name, left, left_rows, right, right_rows, dst in made:
+            with asc.trace(name):
+                a, b = Source(left, block.rows, left_rows.pitch), Source(right, block.columns, right_rows.pitch)
+                score_product(asc, queues, a, b, t.query.columns, Scores(dst, block.rows, block.columns, pitch))
+        return
+    products = _products(block, t)
     with asc.trace("dA"):
-        d_a = gm.workspace[_tile_at(t.areas.d_a, core, block, t)]
         _multiply(asc, Operands(dy, value, None, d_a), queues, products.d_a, adds=False)
     with asc.trace("S"):
-        scores = gm.workspace[_tile_at(t.areas.scores, core, block, t)]
         _multiply(asc, Operands(query, key, None, scores), queues, products.scores, adds=False)
 
 
-def _gradient_products(asc: AiCore, gm: Tensors, queues: Queues, block: Block, core: int, t: SameAbTiling) -> None:
+def _gradient_products(
+    asc: AiCore, gm: Tensors, queues: Queues | L1Queues, block: Block, core: int, t: SameAbTiling
+) -> None:
     """Add dQ += dS K, dK += dS^T Q, dV += A^T dY."""
     n1 = block.n2 * t.call.shape.g + block.g
-    products = _products(block, t)
     element = gm.query.dtype
-    query_at, key_at = t.query.at(block.b, n1, block.s1), t.key.at(block.b, block.n2, block.s2)
+    query, dy = gm.query[t.query.at(block.b, n1, block.s1)], gm.dy[t.out.at(block.b, n1, block.s1)]
+    key = gm.key[t.key.at(block.b, block.n2, block.s2)]
     d_s = gm.workspace[_tile_at(t.areas.d_a, core, block, t)].reinterpret_cast(element)
     a = gm.workspace[_tile_at(t.areas.scores, core, block, t)].reinterpret_cast(element)
+    dq = gm.workspace[t.areas.dq + _sum_at(t.query, block.b, n1, block.s1, t)]
+    dk = gm.workspace[t.areas.dk + _sum_at(t.key, block.b, block.n2, block.s2, t)]
+    dv = gm.workspace[t.areas.dv + _sum_at(t.value, block.b, block.n2, block.s2, t)]
+    if isinstance(queues, L1Queues):
+        rows, columns, d = block.rows, block.columns, t.query.columns
+        pitch = score_pitch(rows, columns, is_nz=True) * FLOAT.bytes // element.bytes
+        keys, queries = Source(key, columns, t.key.pitch), Source(query, rows, t.query.pitch)
+        sums = Sums(dq, t.query.s * CUBE_SIDE), Sums(dk, t.key.s * CUBE_SIDE)
+        query_and_key_gradients(asc, queues, Scores(d_s, rows, columns, pitch), keys, queries, d, *sums)
+        with asc.trace("dV"):
+            tiles, grad = Scores(a, rows, columns, pitch), Source(dy, rows, t.out.pitch)
+            value_gradient(asc, queues, tiles, grad, d, Sums(dv, t.value.s * CUBE_SIDE))
+        return
+    products = _products(block, t)
     with asc.trace("dQ"):
-        dq = gm.workspace[t.areas.dq + _sum_at(t.query, block.b, n1, block.s1, t)]
-        _multiply(asc, Operands(d_s, gm.key[key_at], None, dq), queues, products.dq, adds=True)
+        _multiply(asc, Operands(d_s, key, None, dq), queues, products.dq, adds=True)
     with asc.trace("dK"):
-        dk = gm.workspace[t.areas.dk + _sum_at(t.key, block.b, block.n2, block.s2, t)]
-        _multiply(asc, Operands(d_s, gm.query[query_at], None, dk), queues, products.dk, adds=True)
+        _multiply(asc, Operands(d_s, query, None, dk), queues, products.dk, adds=True)
     with asc.trace("dV"):
-        dv = gm.workspace[t.areas.dv + _sum_at(t.value, block.b, block.n2, block.s2, t)]
-        dy = gm.dy[t.out.at(block.b, n1, block.s1)]
         _multiply(asc, Operands(a, dy, None, dv), queues, products.dv, adds=True)
 
 
