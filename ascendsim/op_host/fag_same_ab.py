@@ -150,6 +150,7 @@ class SameAbTiling:
         products: of a full block; its buffers serve all blocks.
         scale: scaleValue as the kernel's float.
         next_tokens, pre_tokens: the band.
+        has_mask: there is an attention mask.
         is_compressed: the mask is one small triangle.
     """
 
@@ -176,6 +177,7 @@ class SameAbTiling:
     scale: float
     next_tokens: int
     pre_tokens: int
+    has_mask: bool
     is_compressed: bool
 
 
@@ -228,6 +230,7 @@ def same_ab_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> 
         scale=as_float32(call.params.scale_value),
         next_tokens=tiling.band.next_tokens,
         pre_tokens=tiling.band.pre_tokens,
+        has_mask=call.mask is not None,
         is_compressed=call.params.sparse_mode in COMPRESSED_MASK_MODES,
     )
 

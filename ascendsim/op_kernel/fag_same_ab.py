@@ -9,16 +9,16 @@ Flags between an AIC and its AIVs have two ids each, for even and odd rounds. An
 behind its products of block t, so these run beside the vector work; S, dA and what takes their place have two buffers
 in GM. The first sums are added behind such a flag, which an AIV sets behind SyncAll: so every core's zeros are there.
 The public kernel has a TPipe for each phase; here one buffer of UB serves all, with the same places.
-Products go through the matmul operator's own loop, as the library's is not published: a row of blocks keeps its A in L1,
-and loads of B pass by. Those of the L1-custom form stand in `fag_l1_custom`. Order of the sums of several AICs: whoever
-comes first, in the simulator the cores in turns.
+Products go through the matmul operator's own loop, as the library's is not published: a row of blocks keeps its A in
+L1, and loads of B pass by. Those of the L1-custom form stand in `fag_l1_custom`. Order of the sums of several AICs:
+whoever comes first, in the simulator the cores in turns.
 Source: ops-transformer op_kernel, flash_attention_score_grad SameAB.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ascendsim.dtypes import FLOAT
+from ascendsim.dtypes import FLOAT, DType
 from ascendsim.memory import GlobalTensor
 from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block, Share, shares, vector_step
 from ascendsim.op_host.fag_same_ab import (
@@ -44,7 +44,7 @@ from ascendsim.op_kernel.fag_l1_custom import (
 from ascendsim.op_kernel.fag_passes import row_terms, store_gradients, zero_sums
 from ascendsim.op_kernel.fag_tiles import STEP_A, STEP_B, SubTile, Turn, Ub, step_a, step_b
 from ascendsim.op_kernel.matmul import Operands, Queues, init_queues, iterate_all
-from ascendsim.record import AiCore
+from ascendsim.record import AiCore, tile
 from ascendsim.terms import CUBE_SIDE, CrossMode, HardEvent, Pipe, TPosition, align_up
 from ascendsim.tpipe import TBuf
 
@@ -146,18 +146,17 @@ def _score_products(
     d_a = gm.workspace[_tile_at(t.areas.d_a, core, block, t)]
     scores = gm.workspace[_tile_at(t.areas.scores, core, block, t)]
     if isinstance(queues, L1Queues):
-        made = (("dA", dy, t.out, value, t.value, d_a), ("S", query, t.query, key, t.key, scores))
-        pitch = score_pitch(block.rows, block.columns, is_nz=True)
-        for name, left, left_rows, right, right_rows, dst in made:
-            with asc.trace(name):
-                a, b = Source(left, block.rows, left_rows.pitch), Source(right, block.columns, right_rows.pitch)
-                score_product(asc, queues, a, b, t.query.columns, Scores(dst, block.rows, block.columns, pitch))
+        shape = (block.rows, block.columns, t.query.columns)
+        with asc.trace("dA"):
+            _custom_scores(asc, dy, value, d_a, queues, shape, (t.out.pitch, t.value.pitch))
+        with asc.trace("S"):
+            _custom_scores(asc, query, key, scores, queues, shape, (t.query.pitch, t.key.pitch))
         return
     products = _products(block, t)
     with asc.trace("dA"):
-        _multiply(asc, Operands(dy, value, None, d_a), queues, products.d_a, adds=False)
+        _multiply(asc, dy, value, d_a, queues, products.d_a, False)
     with asc.trace("S"):
-        _multiply(asc, Operands(query, key, None, scores), queues, products.scores, adds=False)
+        _multiply(asc, query, key, scores, queues, products.scores, False)
 
 
 def _gradient_products(
@@ -174,22 +173,17 @@ def _gradient_products(
     dk = gm.workspace[t.areas.dk + _sum_at(t.key, block.b, block.n2, block.s2, t)]
     dv = gm.workspace[t.areas.dv + _sum_at(t.value, block.b, block.n2, block.s2, t)]
     if isinstance(queues, L1Queues):
-        rows, columns, d = block.rows, block.columns, t.query.columns
-        pitch = score_pitch(rows, columns, is_nz=True) * FLOAT.bytes // element.bytes
-        keys, queries = Source(key, columns, t.key.pitch), Source(query, rows, t.query.pitch)
-        sums = Sums(dq, t.query.s * CUBE_SIDE), Sums(dk, t.key.s * CUBE_SIDE)
-        query_and_key_gradients(asc, queues, Scores(d_s, rows, columns, pitch), keys, queries, d, *sums)
-        with asc.trace("dV"):
-            tiles, grad = Scores(a, rows, columns, pitch), Source(dy, rows, t.out.pitch)
-            value_gradient(asc, queues, tiles, grad, d, Sums(dv, t.value.s * CUBE_SIDE))
+        shape, heads = (block.rows, block.columns, t.query.columns), (t.query.s, t.key.s)
+        _custom_query_key(asc, d_s, query, key, dq, dk, queues, shape, (t.query.pitch, t.key.pitch), heads)
+        _custom_value(asc, a, dy, dv, queues, shape, t.out.pitch, t.value.s)
         return
     products = _products(block, t)
     with asc.trace("dQ"):
-        _multiply(asc, Operands(d_s, key, None, dq), queues, products.dq, adds=True)
+        _multiply(asc, d_s, key, dq, queues, products.dq, True)
     with asc.trace("dK"):
-        _multiply(asc, Operands(d_s, query, None, dk), queues, products.dk, adds=True)
+        _multiply(asc, d_s, query, dk, queues, products.dk, True)
     with asc.trace("dV"):
-        _multiply(asc, Operands(a, dy, None, dv), queues, products.dv, adds=True)
+        _multiply(asc, a, dy, dv, queues, products.dv, True)
 
 
 def _sum_at(rows: Rows, b: int, n: int, s: int, t: SameAbTiling) -> int:
@@ -204,8 +198,78 @@ def _products(block: Block, t: SameAbTiling) -> Products:
     return t.products if is_whole else block_products(t.call, t.tiling, block.rows, block.columns)
 
 
-def _multiply(asc: AiCore, gm: Operands, queues: Queues, product: MatmulTiling, *, adds: bool) -> None:
-    iterate_all(asc, gm, queues, blocks_of_core(product, 1, 0), product, adds=adds)
+@tile
+def _multiply(
+    asc: AiCore,
+    a: GlobalTensor,
+    b: GlobalTensor,
+    c: GlobalTensor,
+    queues: Queues,
+    product: MatmulTiling,
+    adds: bool,
+) -> None:
+    """A whole product by the matmul operator's loop."""
+    iterate_all(asc, Operands(a, b, None, c), queues, blocks_of_core(product, 1, 0), product, adds=adds)
+
+
+@tile
+def _custom_scores(
+    asc: AiCore,
+    left: GlobalTensor,
+    right: GlobalTensor,
+    dst: GlobalTensor,
+    queues: L1Queues,
+    shape: tuple[int, int, int],
+    pitches: tuple[int, int],
+) -> None:
+    """S or dA of (rows, columns, D) in the L1-custom form; pitches of left and right."""
+    rows, columns, d = shape
+    scores = Scores(dst, rows, columns, score_pitch(rows, columns, is_nz=True))
+    score_product(asc, queues, Source(left, rows, pitches[0]), Source(right, columns, pitches[1]), d, scores)
+
+
+@tile
+def _custom_query_key(
+    asc: AiCore,
+    d_s: GlobalTensor,
+    query: GlobalTensor,
+    key: GlobalTensor,
+    dq: GlobalTensor,
+    dk: GlobalTensor,
+    queues: L1Queues,
+    shape: tuple[int, int, int],
+    pitches: tuple[int, int],
+    heads: tuple[int, int],
+) -> None:
+    """Add dQ and dK of (rows, columns, D) in the L1-custom form; pitches, and rows of a head, of query and key."""
+    rows, columns, d = shape
+    queries, keys = Source(query, rows, pitches[0]), Source(key, columns, pitches[1])
+    sums = Sums(dq, heads[0] * CUBE_SIDE), Sums(dk, heads[1] * CUBE_SIDE)
+    query_and_key_gradients(asc, queues, _narrow_scores(d_s, rows, columns), keys, queries, d, *sums)
+
+
+@tile
+def _custom_value(
+    asc: AiCore,
+    a: GlobalTensor,
+    dy: GlobalTensor,
+    dv: GlobalTensor,
+    queues: L1Queues,
+    shape: tuple[int, int, int],
+    dy_pitch: int,
+    value_rows: int,
+) -> None:
+    """Add dV of (rows, columns, D) in the L1-custom form; rows of a head of value."""
+    rows, columns, d = shape
+    grad = Source(dy, rows, dy_pitch)
+    with asc.trace("dV"):
+        value_gradient(asc, queues, _narrow_scores(a, rows, columns), grad, d, Sums(dv, value_rows * CUBE_SIDE))
+
+
+def _narrow_scores(gm: GlobalTensor, rows: int, columns: int) -> Scores:
+    """A or dS, of 16 bits where floats were."""
+    pitch = score_pitch(rows, columns, is_nz=True) * FLOAT.bytes // gm.dtype.bytes
+    return Scores(gm, rows, columns, pitch)
 
 
 # ---- AIV -------------------------------------------------------------------------------------------------------------
@@ -233,49 +297,75 @@ def _vector(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A sub-tile, and where it lies in its block."""
+    """A sub-tile, where it lies in its block, and where its masks begin (None: it has no such mask).
+
+    Attributes:
+        row, column: in the block.
+        sub: the sub-tile.
+        hides: bytes that are not 0 where a key is hidden.
+        keeps: bytes that are 0 where a key is hidden.
+    """
 
     row: int
     column: int
     sub: SubTile
+    hides: int | None
+    keeps: int | None
 
 
 def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: int, t: SameAbTiling) -> None:
-    """A and dS of this core's share of a block, sub-tile by sub-tile."""
-    ub = Ub(buffer, t.ub)
+    """A and dS of this core's share of a block."""
     step = vector_step(t.call, t.tiling, block.columns)
     own = shares(block.rows, block.columns, t.dealing.cut, *step)[asc.get_sub_block_idx()]
-    is_nz = t.tiling.tiles.is_score_nz
-    placed = tuple(_sub_tiles(own, score_pitch(block.rows, block.columns, is_nz=is_nz), is_nz=is_nz))
+    placed = tuple(_sub_tiles(own, block, t))
+    if not placed:
+        return
     n1 = block.n2 * t.call.shape.g + block.g
-    rows_at = (block.b * t.query.n + n1) * t.query.s + block.s1
-    element = gm.query.dtype
-    scores = gm.workspace[_tile_at(t.areas.scores, core, block, t)]
-    grad = gm.workspace[_tile_at(t.areas.d_a, core, block, t)]
-    for event_id in (STEP_A, STEP_B) if placed else ():
+    row = ((block.b * t.query.n + n1) * t.query.s + block.s1) * STATISTICS
+    mask, mask_pitch = _mask(gm, block, n1, t)
+    _vector_share(
+        asc,
+        gm.softmax_sum[row],
+        gm.softmax_max[row],
+        gm.workspace[t.areas.row_term + row],
+        gm.workspace[_tile_at(t.areas.scores, core, block, t)],
+        gm.workspace[_tile_at(t.areas.d_a, core, block, t)],
+        mask,
+        mask_pitch,
+        Ub(buffer, t.ub),
+        placed,
+        gm.query.dtype,
+        t.scale,
+    )
+
+
+@tile
+def _vector_share(
+    asc: AiCore,
+    sums: GlobalTensor,
+    maxima: GlobalTensor,
+    row_terms_of: GlobalTensor,
+    scores: GlobalTensor,
+    grad: GlobalTensor,
+    mask: GlobalTensor | None,
+    mask_pitch: int,
+    ub: Ub,
+    placed: tuple[_Placed, ...],
+    element: DType,
+    scale: float,
+) -> None:
+    """Steps A and B of one sub-tile after the other."""
+    for event_id in (STEP_A, STEP_B):
         asc.set_flag(HardEvent.MTE3_MTE2, event_id)
         asc.wait_flag(HardEvent.MTE3_MTE2, event_id)
     for i, one in enumerate(placed):
         turn = Turn(i == 0, i + 1 == len(placed), i == 0 or placed[i - 1].row != one.row)
-        row = (rows_at + one.row) * STATISTICS
+        row, sub = one.row * STATISTICS, one.sub
         at, narrow_at = (_score_at(one, words) for words in (1, FLOAT.bytes // element.bytes))
-        hides, keeps, mask_pitch = _masks(gm, block, one, n1, t)
-        step_a(
-            asc,
-            gm.softmax_sum[row],
-            gm.softmax_max[row],
-            scores[at],
-            scores.reinterpret_cast(element)[narrow_at],
-            hides,
-            keeps,
-            mask_pitch,
-            ub,
-            one.sub,
-            turn,
-            t.scale,
-        )
-        row_term = gm.workspace[t.areas.row_term + row]
-        step_b(asc, row_term, grad[at], grad.reinterpret_cast(element)[narrow_at], ub, one.sub, turn)
+        a, d_s = (x.reinterpret_cast(element)[narrow_at] for x in (scores, grad))
+        hides, keeps = (None if mask is None or begin is None else mask[begin] for begin in (one.hides, one.keeps))
+        step_a(asc, sums[row], maxima[row], scores[at], a, hides, keeps, mask_pitch, ub, sub, turn, scale)
+        step_b(asc, row_terms_of[row], grad[at], d_s, ub, sub, turn)
 
 
 def _score_at(one: _Placed, words: int) -> int:
@@ -285,42 +375,47 @@ def _score_at(one: _Placed, words: int) -> int:
     return one.row * one.sub.pitch * words + one.column
 
 
-def _sub_tiles(own: Share, pitch: int, *, is_nz: bool) -> Iterator[_Placed]:
+def _sub_tiles(own: Share, block: Block, t: SameAbTiling) -> Iterator[_Placed]:
     """Yield the sub-tiles of a share, strip by strip."""
-    for row in range(0, own.rows, own.step_rows):
-        for column in range(0, own.columns, own.step_columns):
-            rows, columns = min(own.step_rows, own.rows - row), min(own.step_columns, own.columns - column)
+    is_nz = t.tiling.tiles.is_score_nz
+    pitch = score_pitch(block.rows, block.columns, is_nz=is_nz)
+    for at in range(0, own.rows, own.step_rows):
+        for beside in range(0, own.columns, own.step_columns):
+            rows, columns = min(own.step_rows, own.rows - at), min(own.step_columns, own.columns - beside)
             sub = SubTile(rows, columns, align_up(columns, CUBE_SIDE), pitch, is_nz)
-            yield _Placed(own.s1 + row, own.s2 + column, sub)
+            row, column = own.s1 + at, own.s2 + beside
+            yield _Placed(row, column, sub, *_masks_at(row, column, sub, block, t))
 
 
-def _masks(
-    gm: Tensors, block: Block, one: _Placed, n1: int, t: SameAbTiling
-) -> tuple[GlobalTensor | None, GlobalTensor | None, int]:
-    """Return the bytes that hide where they are not 0, those that hide where they are 0, and their pitch.
+def _masks_at(row: int, column: int, sub: SubTile, block: Block, t: SameAbTiling) -> tuple[int | None, int | None]:
+    """Return where the masks of a sub-tile begin: one that hides, one that keeps.
 
     A whole mask is read for every sub-tile. Of a compressed one, 1 right of the diagonal, the part is read whose
     diagonal is the band's edge, and only where the edge cuts the sub-tile.
     """
-    mask, s2 = gm.atten_mask, t.key.s
-    if mask is None:
-        return None, None, 0
-    row, column = block.s1 + one.row, block.s2 + one.column
+    if not t.has_mask:
+        return None, None
     if not t.is_compressed:
-        axes = (1, 1, *mask.shape)[-4:]
-        b, n = (block.b if axes[0] > 1 else 0), (n1 if axes[1] > 1 else 0)
-        return mask[((b * axes[1] + n) * axes[2] + row) * s2 + column], None, s2
-    apart = row - column
+        return row * t.key.s + column, None
+    apart = block.s1 + row - block.s2 - column
     next_edge, pre_edge = apart + t.next_tokens, apart - t.pre_tokens - 1
-    cuts_next = one.sub.columns - 1 > next_edge
-    cuts_pre = pre_edge + one.sub.rows - 1 >= 0
     return (
-        mask[_small_mask_at(next_edge, one.sub)] if cuts_next else None,
-        mask[_small_mask_at(pre_edge, one.sub)] if cuts_pre else None,
-        SMALL_MASK,
+        _small_mask_at(next_edge, sub) if sub.columns - 1 > next_edge else None,
+        _small_mask_at(pre_edge, sub) if pre_edge + sub.rows - 1 >= 0 else None,
     )
 
 
 def _small_mask_at(edge: int, sub: SubTile) -> int:
     """Return where in a compressed mask an edge lies that is so many columns right of the sub-tile's diagonal."""
     return min(-edge, sub.rows) if edge < 0 else min(edge, sub.columns) * SMALL_MASK
+
+
+def _mask(gm: Tensors, block: Block, n1: int, t: SameAbTiling) -> tuple[GlobalTensor | None, int]:
+    """Return the mask from a block's first score on, a compressed one from its own begin, and its pitch."""
+    mask = gm.atten_mask
+    if mask is None or t.is_compressed:
+        return mask, SMALL_MASK
+    axes = (1, 1, *mask.shape)[-4:]
+    b, n = (block.b if axes[0] > 1 else 0), (n1 if axes[1] > 1 else 0)
+    row = (b * axes[1] + n) * axes[2] + block.s1
+    return mask[row * t.key.s + block.s2], t.key.s
