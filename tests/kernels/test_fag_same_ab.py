@@ -126,7 +126,7 @@ def test_without_sync_all_sums_meet_zeros(monkeypatch):
 @pytest.mark.parametrize("flag", ["SCORES_ARE_THERE", "TILES_ARE_THERE", "SUMS_ARE_THERE"])
 def test_missing_flags_between_cores_are_found(monkeypatch, flag):
     """Neither set nor awaited: what it orders is a race, between cores or round one of them."""
-    id_of, left_out = fag_same_ab._flag, getattr(fag_same_ab, flag)  # noqa: SLF001
+    id_of, left_out = fag_same_ab._flag, getattr(fag_same_ab, flag)
     monkeypatch.setattr(
         fag_same_ab, "_flag", lambda number, block: LEFT_OUT if number == left_out else id_of(number, block)
     )
