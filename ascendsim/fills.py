@@ -49,6 +49,8 @@ def _filled(spec: TensorSpec, where: str) -> Array:
             wide = np.ones(shape)
         case "constant":
             wide = np.full(shape, spec.value)
+        case "operator":
+            raise InputError(f'{where}.fill = "operator": a kernel of one\'s own makes no inputs; choose another fill')
         case _:
             raise InputError(f"{where}: no fill given")
     return round_once(wide, spec.element)

@@ -12,6 +12,10 @@ def is_library(line: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _library_files() -> frozenset[str]:
-    """Files of the high-level APIs. The operator's own kernel is a kernel like a user's."""
+    """Files of the high-level APIs. The operators' own kernels are kernels like a user's."""
     folder = Path(__file__).parent / "op_kernel"
-    return frozenset(p.name for p in folder.glob("*.py") if not p.name.endswith("_operator.py"))
+    return frozenset(p.name for p in folder.glob("*.py") if not _is_operator(p.stem))
+
+
+def _is_operator(name: str) -> bool:
+    return name.endswith("_operator") or name.startswith("fag_")

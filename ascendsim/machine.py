@@ -26,13 +26,14 @@ from ascendsim.context import ALIGN_OFFSET, ATOMIC_NOINIT, INDEX_RANGE, MMAD_NAN
 from ascendsim.cost import links_of, template_schedules
 from ascendsim.cross import groups_of
 from ascendsim.device import Device
+from ascendsim.dtypes import FLOAT
 from ascendsim.engine import both, compiled, reference
 from ascendsim.engine.base import CrossMode, Engine, Keep, L2Info, ScheduleInput, Timeline, check_engine_name
 from ascendsim.errors import Deadlock, EnginesDiffer, Finding, InputError, Rejected, Rule, Severity, Suppressed
 from ascendsim.execute import dtype_array, execute
 from ascendsim.expect import judge
 from ascendsim.files import memory_bytes
-from ascendsim.fills import make_fill
+from ascendsim.fills import make_fill, round_once
 from ascendsim.memory import Bytes, GlobalTensor, place_in_gm
 from ascendsim.operators import Operator
 from ascendsim.program import Program, QueInfo
@@ -41,7 +42,7 @@ from ascendsim.record import Kernel, record
 from ascendsim.result import RunResult
 from ascendsim.sample import choose_tiles, execute_sample
 from ascendsim.scenario import Scenario, load_scenario
-from ascendsim.terms import HalfOverflow, KernelType, Pipe
+from ascendsim.terms import HalfOverflow, KernelType, Pipe, ceil_div
 from ascendsim.user_code import load_function
 from ascendsim.window import Window, check_windows, rows_to_keep
 
@@ -237,7 +238,7 @@ def _compute(ready: _Prepared, program: Program, progress: Progress) -> _Values:
     else:
         execution = execute(program, ready.device, gm, overflow=overflow, progress=told)
     named = {g.name: (g, memory) for g, memory in zip(ready.gm, gm, strict=True)}
-    outputs = {n: m for n, m in named.items() if ready.scenario.tensors[n].role == "output"}
+    outputs = {n: named[n] for n, spec in ready.scenario.tensors.items() if spec.role == "output"}
     return _Values(
         {name: dtype_array(memory, g.dtype, g.shape) for name, (g, memory) in outputs.items()},
         {name: memory.written for name, (_, memory) in outputs.items()},
@@ -326,21 +327,24 @@ def _prepare(scenario: Scenario, *, with_data: bool) -> _Prepared:
     specs = [(name, spec.element, tuple(spec.shape)) for name, spec in scenario.tensors.items()]
     if operator is not None:
         by_name = {name: (name, element, shape) for name, element, shape in specs}
-        specs = [by_name[name] for name in operator.tensors]
+        specs = [by_name[name] for name in operator.tensors if name in by_name]
         shapes = {name: (shape, element) for name, element, shape in specs}
         nums = {name: q.num for name, q in scenario.queues.items()}
         tiling = operator.tiling_model.model_validate(scenario.tiling)
         argument = operator.host(device, shapes, tiling, nums)
         kernel = operator.kernel
+        if operator.workspace_bytes is not None:
+            specs.append(("workspace", FLOAT, (ceil_div(operator.workspace_bytes(argument), FLOAT.bytes),)))
     else:
         argument = _namespace({**scenario.tiling, "queues": {n: {"num": q.num} for n, q in scenario.queues.items()}})
         kernel = _user_kernel(scenario)
+    gm = place_in_gm(specs)
     if with_data:
-        _check_memory(scenario)
-    inputs = _inputs(scenario) if with_data else {}
+        _check_memory(scenario, gm)
+    inputs = _inputs(scenario, operator) if with_data else {}
     kind = _kernel_type(scenario, device, operator)
     block_dim = scenario.block_dim or device.most_blocks(kind)
-    return _Prepared(scenario, device, block_dim, kind, kernel, place_in_gm(specs), argument, inputs)
+    return _Prepared(scenario, device, block_dim, kind, kernel, gm, argument, inputs)
 
 
 def _kernel_type(scenario: Scenario, device: Device, operator: Operator | None) -> KernelType:
@@ -360,14 +364,14 @@ def _kernel_type(scenario: Scenario, device: Device, operator: Operator | None) 
     return asked
 
 
-def _check_memory(scenario: Scenario) -> None:
+def _check_memory(scenario: Scenario, gm: tuple[GlobalTensor, ...]) -> None:
     """Refuse data that this computer has no room for: systems promise more memory than they have.
 
     A byte of GM stands beside whether it was written; a fill is made as float64 first.
     """
     sizes = {name: math.prod(spec.shape) * spec.element.bytes for name, spec in scenario.tensors.items()}
     fills = (8 * math.prod(spec.shape) for spec in scenario.tensors.values() if spec.fill is not None)
-    need, has = 2 * sum(sizes.values()) + max(fills, default=0), memory_bytes()
+    need, has = 2 * sum(tensor.tensor_bytes for tensor in gm) + max(fills, default=0), memory_bytes()
     if has is not None and need > has:
         largest = max(sizes, key=lambda name: sizes[name])
         raise InputError(
@@ -401,15 +405,20 @@ def _user_kernel(scenario: Scenario) -> Kernel:
     return kernel
 
 
-def _inputs(scenario: Scenario) -> dict[str, Array]:
-    inputs = {}
+def _inputs(scenario: Scenario, operator: Operator | None) -> dict[str, Array]:
+    inputs: dict[str, Array] = {}
+    to_make = {n: s for n, s in scenario.tensors.items() if s.fill == "operator" and operator is not None}
     for name, spec in scenario.tensors.items():
         where = f"tensors.{name}"
         if spec.file is not None:
             path = scenario.folder / spec.file
             inputs[name] = load_array(path, spec.key, spec.element, tuple(spec.shape), where)
-        elif spec.role == "input":
+        elif spec.role == "input" and name not in to_make:
             inputs[name] = make_fill(spec, where)
+    if to_make and operator is not None and operator.made is not None:
+        shapes = {name: (tuple(spec.shape), spec.element) for name, spec in to_make.items()}
+        made = operator.made(inputs, operator.tiling_model.model_validate(scenario.tiling), shapes)
+        inputs |= {name: round_once(made[name], spec.element) for name, spec in to_make.items()}
     return inputs
 
 

@@ -112,6 +112,11 @@ class GlobalTensor:
         """
         return replace(self, cache_mode=CacheMode(cache_mode))
 
+    def reinterpret_cast(self, element: DType | str) -> Self:
+        """Return the same bytes seen as another element type, in one row, as a second SetGlobalBuffer gives them."""
+        kind = dtype(element)
+        return replace(self, dtype=kind, shape=(self.tensor_bytes // kind.bytes,))
+
     @property
     def tensor_bytes(self) -> int:
         """Length of the whole tensor."""

@@ -12,8 +12,20 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT, HALF, INT8, INT32, DType
 from ascendsim.errors import InputError
+from ascendsim.fag_operator import (
+    INPUTS,
+    MADE,
+    OPTIONAL,
+    OUTPUTS,
+    FagKeys,
+    fag_host,
+    fag_made,
+    fag_reference,
+    fag_workspace_bytes,
+)
 from ascendsim.op_host.matmul import BIAS_QUEUES, QUEUES, MatmulChoice, MatmulTensors, MatmulTiling, matmul_tiling
 from ascendsim.op_host.softmax_grad_operator import SoftmaxGradOperatorTiling, TmpBytes, operator_tiling
+from ascendsim.op_kernel.fag_same_ab import fag_same_ab
 from ascendsim.op_kernel.matmul import matmul, matmul_bias
 from ascendsim.op_kernel.softmax_grad_operator import softmax_grad_operator
 from ascendsim.record import Kernel
@@ -71,6 +83,14 @@ class Operator:
     """(shape of its data, dtype, [tiling]) -> shape of each tensor; None where a tiling alone cannot be judged."""
     kernel_type: KernelType | None = None
     """Which cores run it where the device has them apart; None for vector cores."""
+    optional: frozenset[str] = frozenset()
+    """Those of its tensors that a scenario may leave out."""
+    workspace_bytes: Callable[[Any], int] | None = None
+    """What `host` returned -> bytes of the workspace that its kernel takes behind its tensors, as floats."""
+    makes: frozenset[str] = frozenset()
+    """Inputs that it can make from the others, so that they fit: fill = "operator"."""
+    made: Callable[[Mapping[str, Array], Any, Shapes], dict[str, Array]] | None = None
+    """(inputs that are given, validated [tiling], shapes of those to make) -> float64 values of these."""
 
 
 def _softmax_grad_host(
@@ -183,6 +203,10 @@ def _matmul_reference(
     return {"c": Reference(values, bound)}
 
 
+def _fag_reference(inputs: Mapping[str, Array], keys: FagKeys, outputs: Mapping[str, DType]) -> dict[str, Reference]:
+    return {name: Reference(*pair) for name, pair in fag_reference(inputs, keys, outputs).items()}
+
+
 OPERATORS = {
     "softmax_grad": Operator(
         name="softmax_grad",
@@ -218,6 +242,22 @@ OPERATORS = {
         reference=_matmul_reference,
         shapes=None,
         kernel_type=KernelType.AIC_ONLY,
+    ),
+    "flash_attention_score_grad": Operator(
+        name="flash_attention_score_grad",
+        tensors=(*INPUTS, *OUTPUTS, *OPTIONAL),
+        outputs=OUTPUTS,
+        queues={},
+        tiling_model=FagKeys,
+        kernel=fag_same_ab,
+        host=fag_host,
+        reference=_fag_reference,
+        shapes=None,
+        kernel_type=KernelType.MIX_AIC_1_2,
+        optional=frozenset(OPTIONAL),
+        workspace_bytes=fag_workspace_bytes,
+        makes=MADE,
+        made=fag_made,
     ),
 }
 

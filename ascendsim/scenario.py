@@ -40,7 +40,7 @@ class TensorSpec(_Model):
     role: Literal["input", "output"]
     shape: list[int] = Field(min_length=1)
     dtype: str
-    fill: Literal["normal", "uniform", "softmax_rows", "arange", "zeros", "ones", "constant"] | None = None
+    fill: Literal["normal", "uniform", "softmax_rows", "arange", "zeros", "ones", "constant", "operator"] | None = None
     seed: int | None = Field(default=None, ge=0, lt=SEEDS)
     scale: float = 1.0
     value: float = 0.0
@@ -521,7 +521,7 @@ def _check_names(scenario: Scenario, file: Path) -> None:
                 raise InputError(
                     f"{file}: {what}.{name}: operator {operator.name} has {', '.join(wanted)}; the nearest is {near}"
                 )
-        missing = [name for name in wanted if name not in given]
+        missing = [name for name in wanted if name not in given and name not in operator.optional]
         if missing:
             raise InputError(f"{file}: {what}.{missing[0]} is missing; operator {operator.name} needs it")
 
@@ -537,6 +537,11 @@ def _check_roles(scenario: Scenario, file: Path) -> None:
             raise InputError(
                 f'{file}: tensors.{name}.role = "{spec.role}": operator {operator.name} has {name} as an {wanted}; '
                 f'write role = "{wanted}"'
+            )
+        if spec.fill == "operator" and name not in operator.makes:
+            raise InputError(
+                f'{file}: tensors.{name}.fill = "operator": {operator.name} makes '
+                f"{', '.join(sorted(operator.makes)) or 'none of its inputs'}; choose another fill or a file"
             )
 
 

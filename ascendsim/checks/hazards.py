@@ -310,8 +310,25 @@ class _Hazards:
         turns = places[inside.second_call] - places[inside.first_call]
         for pair, count in kinds(inside, (turns, self._state_of[inside.first_call])):
             hazard = self._on_one_core(gm, pair, pairs.tensor)
-            if hazard is not None:
+            if hazard is not None and not self._is_led_round(gm, inside, turns, pair):
                 yield hazard, count
+
+    def _is_led_round(self, gm: GmAccesses, inside: GmPairs, turns: Ints, pair: GmPair) -> bool:
+        """Whether flags lead over other cores from the first to the second in every pair that `pair` stands for."""
+        if self._between is None:
+            return False
+        core, places, state = self.program.calls["core"], self._places, self._state_of
+        is_same = (inside.first == pair.first) & (inside.second == pair.second)
+        is_same &= turns == places[pair.second_call] - places[pair.first_call]
+        alike = inside.only(np.flatnonzero(is_same & (state[inside.first_call] == state[pair.first_call])))
+        calls = np.unique(np.stack([alike.first_call, alike.second_call]), axis=1).tolist()
+        first, second = gm.all[pair.first].at, gm.all[pair.second].at
+        return all(
+            self._between.is_before(
+                (int(core[one]), int(places[one]), first), (int(core[other]), int(places[other]), second)
+            )
+            for one, other in zip(*calls, strict=True)
+        )
 
     def _unordered(self, between: Between, gm: GmAccesses, pairs: GmPairs) -> GmPairs:
         """Pairs of which some calls that touch the same bytes are in no order; of each two cores and places once."""

@@ -263,7 +263,8 @@ def _pre_ub(passed: PrePass) -> tuple[Area, ...]:
     )
 
 
-def _row_term_ub(call: FagCall, passed: RowTermPass) -> tuple[Area, ...]:
+def row_term_ub(call: FagCall, passed: RowTermPass) -> tuple[Area, ...]:
+    """Return the places in UB of SameAB's row-term pass."""
     elements = passed.rows_per_step * call.shape.dv_aligned
     narrow, wide = elements * call.element_bytes, elements * FLOAT_BYTES
     return _in_bytes(
@@ -271,7 +272,7 @@ def _row_term_ub(call: FagCall, passed: RowTermPass) -> tuple[Area, ...]:
         ("O", passed.in_bytes, narrow),
         ("dY in float", passed.cast_bytes, wide),
         ("O in float", passed.cast_bytes, wide),
-        ("D", passed.out_bytes, passed.rows_per_step * DATABLOCK_BYTES),
+        ("D", align_up(passed.out_bytes, DATABLOCK_BYTES), passed.rows_per_step * DATABLOCK_BYTES),
         ("temp of SoftmaxGradFront", passed.temp_bytes, None),
     )
 
@@ -375,6 +376,11 @@ def _l0(call: FagCall, tiling: FagTiling) -> Iterator[MemoryMap]:
 # --- all of it ---
 
 
+def main_ub(call: FagCall, tiling: FagTiling) -> tuple[Area, ...]:
+    """Return the places in UB of the main phase; arguments as `memory_maps`, of a template that has a kernel."""
+    return _MAIN_UB[tiling.template](call, tiling)
+
+
 def memory_maps(call: FagCall, tiling: FagTiling, device: Device) -> tuple[MemoryMap, ...]:
     """Return the maps of all phases.
 
@@ -390,10 +396,10 @@ def memory_maps(call: FagCall, tiling: FagTiling, device: Device) -> tuple[Memor
     if tiling.pre is not None and tiling.pre.expands_mask:
         maps.append(MemoryMap("pre", Buffer.UB, ub, _pre_ub(tiling.pre), "bits of the dropout mask to bytes"))
     if tiling.row_term is not None:
-        maps.append(MemoryMap("row term", Buffer.UB, ub, _row_term_ub(call, tiling.row_term)))
+        maps.append(MemoryMap("row term", Buffer.UB, ub, row_term_ub(call, tiling.row_term)))
     elif tiling.template.startswith("S1s2Bn2"):
         maps.append(MemoryMap("row term", Buffer.UB, ub, _row_term_in_main(call, tiling), "inside the main phase"))
-    maps.append(MemoryMap("main", Buffer.UB, ub, _MAIN_UB[tiling.template](call, tiling)))
+    maps.append(MemoryMap("main", Buffer.UB, ub, main_ub(call, tiling)))
     areas, note = _l1(call, tiling)
     maps.append(MemoryMap("main", Buffer.L1, device.buffer_bytes(Buffer.L1), areas, note))
     maps += _l0(call, tiling)

@@ -36,7 +36,8 @@ _BUFFERS = 2
 _NZ_S1 = 128
 _NZ_S2 = 128
 _NZ_S2_END = 5000
-_NZ_SPARE = 4
+NZ_SPARE: Final = 4
+"""Datablocks for each 16 columns that the post pass keeps free when sums lie in NZ."""
 _NZ_HEAD_SIZES: Final = frozenset({72, 80, 88, 96})
 _TND_MEAN = 1024
 _TND_LONGEST = 8192
@@ -236,7 +237,7 @@ def tile_call(call: FagCall, override: TileOverride) -> FagTiling:
         band=band,
         pre=pre_pass(call, platform.aiv_cores, sums, expands_mask=expands_mask(call)),
         row_term=row_term_pass(call, platform.aiv_cores),
-        post=post_pass(call, platform.aiv_cores, ub_bytes, nz_spare=_NZ_SPARE if tiles.is_gradient_nz else 0),
+        post=post_pass(call, platform.aiv_cores, ub_bytes, nz_spare=NZ_SPARE if tiles.is_gradient_nz else 0),
     )
 
 

@@ -78,6 +78,8 @@ class MatmulTiling:
         single_core_k: of the part of K that a core multiplies.
         load_ka, load_kb: along K, of one load of A and of B into L1.
         a_transposed, b_transposed, relu, unit_flag, has_bias: as chosen.
+        a_pitch, b_pitch, c_pitch: from one row in GM to the next.
+        a_is_nz, c_is_nz: A, of 16 bits, or C lies in NZ: its pitch goes from one 16 columns to the next.
         ab: type of A and B.
         acc: type of the results in L0C.
         a1_bytes ... co1_bytes: one buffer of each queue.
@@ -100,6 +102,11 @@ class MatmulTiling:
     relu: bool
     unit_flag: bool
     has_bias: bool
+    a_pitch: int
+    b_pitch: int
+    c_pitch: int
+    a_is_nz: bool
+    c_is_nz: bool
     ab: DType
     acc: DType
     a1_bytes: int
@@ -187,6 +194,11 @@ def matmul_tiling(
         relu=choice.relu,
         unit_flag=choice.unit_flag,
         has_bias=tensors.has_bias,
+        a_pitch=tensors.m if choice.a_transposed else tensors.k,
+        b_pitch=tensors.k if choice.b_transposed else tensors.n,
+        c_pitch=tensors.n,
+        a_is_nz=False,
+        c_is_nz=False,
         ab=tensors.ab,
         acc=tensors.acc,
         a1_bytes=base_m * load_ka * ab,

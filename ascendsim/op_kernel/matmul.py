@@ -12,6 +12,7 @@ from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT8
 from ascendsim.isa.fixpipe import FixpipeParamsV220
 from ascendsim.isa.load import LoadData2DParams, LoadData2dTransposeParams
 from ascendsim.isa.mmad import MmadParams
+from ascendsim.isa.move import DataCopyParams
 from ascendsim.isa.nd2nz import Nd2NzParams
 from ascendsim.isa.unit_flag import HAND_OVER, KEEP
 from ascendsim.memory import GlobalTensor, LocalTensor
@@ -30,13 +31,14 @@ from ascendsim.terms import (
     CUBE_SIDE,
     FRACTAL_BYTES,
     MAX_REPEAT_TIMES,
+    CO2Layout,
     Pipe,
     QuantMode,
     TPosition,
     align_up,
     ceil_div,
 )
-from ascendsim.tpipe import TQue
+from ascendsim.tpipe import TPipe, TQue
 
 BARRIER_FRACTALS = 10
 """Mmads of fewer fractals of C that add to each other need a barrier between them (asc-devkit docs, Mmad page)."""
@@ -132,12 +134,29 @@ def matmul_bias(
 
 
 def _matmul(asc: AiCore, gm: Operands, t: MatmulTiling) -> None:
-    queues = _init_queues(asc, t)
+    queues = init_queues(asc, asc.t_pipe(), t)
     blocks = blocks_of_core(t, asc.get_block_num(), asc.get_block_idx())
+    adds = iterate_all(asc, gm, queues, blocks, t, adds=False)
+    if t.parts_k > 1 and not adds:
+        asc.sync_all(is_aiv_only=False)
+
+
+def iterate_all(
+    asc: AiCore, gm: Operands, queues: Queues, blocks: tuple[Block, ...], t: MatmulTiling, *, adds: bool
+) -> bool:
+    """Make blocks of C one after another; return whether the last was added to what C held.
+
+    Args:
+        asc: the core.
+        gm: the operands.
+        queues: whose buffers hold what t says of them.
+        blocks: of C; those behind the first part of K last.
+        t: lengths, pitches and transpositions.
+        adds: all blocks are added. Otherwise those of the first part of K replace, and all cores meet before others.
+    """
     steps, panels = steps_of_core(t, blocks)
     starts = [block for block in blocks if gm.bias and block.k_at == 0]
     loaded = [0, 0, 0]
-    adds = False
     for i, step in enumerate(steps):
         wanted = (
             panels[loaded[0] : step.panel + t.a1_num],
@@ -162,13 +181,18 @@ def _matmul(asc: AiCore, gm: Operands, t: MatmulTiling) -> None:
             if step.block.k_at and not adds:  # every first part has to be in GM before others are added to it
                 asc.sync_all(is_aiv_only=False)
                 adds = True
-            _store(asc, gm.c[step.block.m_at * t.n + step.block.n_at], queues, step.block.m, step.block.n, adds, t)
-    if t.parts_k > 1 and not adds:
-        asc.sync_all(is_aiv_only=False)
+            _store(asc, gm.c[_c_at(step.block, t)], queues, step.block.m, step.block.n, adds, t)
+    return adds
 
 
-def _init_queues(asc: AiCore, t: MatmulTiling) -> Queues:
-    pipe = asc.t_pipe()
+def _c_at(block: Block, t: MatmulTiling) -> int:
+    if t.c_is_nz:
+        return block.n_at // CUBE_SIDE * t.c_pitch + block.m_at * CUBE_SIDE
+    return block.m_at * t.c_pitch + block.n_at
+
+
+def init_queues(asc: AiCore, pipe: TPipe, t: MatmulTiling) -> Queues:
+    """Return the queues of a product, with buffers."""
     queues = Queues(
         a1=asc.t_que(TPosition.A1, t.a1_num, "a1"),
         b1=asc.t_que(TPosition.B1, t.b1_num, "b1"),
@@ -195,10 +219,11 @@ def _sources(
     """Where A, B and the bias to load begin in GM; None for what is not loaded."""
     a = b = bias = None
     if panel:
-        a = gm.a[panel.k_at * t.m + panel.m_at] if t.a_transposed else gm.a[panel.m_at * t.k + panel.k_at]
+        row, column = (panel.k_at, panel.m_at) if t.a_transposed else (panel.m_at, panel.k_at)
+        a = gm.a[column // CUBE_SIDE * t.a_pitch + row * CUBE_SIDE if t.a_is_nz else row * t.a_pitch + column]
     if step:
-        n_at = step.block.n_at
-        b = gm.b[n_at * t.k + step.k_at] if t.b_transposed else gm.b[step.k_at * t.n + n_at]
+        row, column = (step.block.n_at, step.k_at) if t.b_transposed else (step.k_at, step.block.n_at)
+        b = gm.b[row * t.b_pitch + column]
     if start and gm.bias:
         bias = gm.bias[start.n_at]
     return a, b, bias
@@ -241,19 +266,27 @@ def _load(
 
 
 def _load_a(asc: AiCore, a1: LocalTensor, a: GlobalTensor, m: int, k: int, t: MatmulTiling) -> None:
-    if t.a_transposed:
-        _to_turn(asc, a1, a, k, m, t.m)
+    if t.a_is_nz:
+        _copy_nz(asc, a1, a, *((k, m) if t.a_transposed else (m, k)), t.a_pitch)
+    elif t.a_transposed:
+        _to_turn(asc, a1, a, k, m, t.a_pitch)
     elif m == 1:  # Mmad reads a single row as it comes
-        asc.data_copy(a1, a, Nd2NzParams(1, 1, k, 0, t.k, 1, 1, 0))
+        asc.data_copy(a1, a, Nd2NzParams(1, 1, k, 0, t.a_pitch, 1, 1, 0))
     else:
-        asc.data_copy(a1, a, Nd2NzParams(1, m, k, 0, t.k, align_up(m, CUBE_SIDE), 1, 0))
+        asc.data_copy(a1, a, Nd2NzParams(1, m, k, 0, t.a_pitch, align_up(m, CUBE_SIDE), 1, 0))
+
+
+def _copy_nz(asc: AiCore, dst: LocalTensor, src: GlobalTensor, rows: int, columns: int, pitch: int) -> None:
+    """Copy a part of a matrix of 16 bits in NZ: a burst for each 16 columns, whose rows are datablocks."""
+    gaps = pitch // CUBE_SIDE - rows, align_up(rows, CUBE_SIDE) - rows
+    asc.data_copy(dst, src, DataCopyParams(ceil_div(columns, CUBE_SIDE), rows, *gaps))
 
 
 def _load_b(asc: AiCore, b1: LocalTensor, b: GlobalTensor, k: int, n: int, t: MatmulTiling) -> None:
     if t.b_transposed:
-        asc.data_copy(b1, b, Nd2NzParams(1, n, k, 0, t.k, align_up(n, CUBE_SIDE), 1, 0))
+        asc.data_copy(b1, b, Nd2NzParams(1, n, k, 0, t.b_pitch, align_up(n, CUBE_SIDE), 1, 0))
     else:
-        _to_turn(asc, b1, b, k, n, t.n)
+        _to_turn(asc, b1, b, k, n, t.b_pitch)
 
 
 def _load_bias(asc: AiCore, c1: LocalTensor, bias: GlobalTensor, n: int, t: MatmulTiling) -> None:
@@ -394,7 +427,9 @@ def _mmad_m(m: int, t: MatmulTiling) -> int:
 
 
 def _mmad_n(n: int, t: MatmulTiling) -> int:
-    """Columns of a block; 8-bit squares bring 32, and ND2NZ has filled them up with zeros."""
+    """Columns of a block; 8-bit squares bring 32, and ND2NZ has filled them up with zeros. NZ leaves in whole 16."""
+    if t.c_is_nz:
+        return align_up(n, CUBE_SIDE)
     return align_up(n, t.ab.per_datablock) if t.ab is INT8 and not t.b_transposed else n
 
 
@@ -476,17 +511,17 @@ def _store(asc: AiCore, c: GlobalTensor, queues: Queues, m: int, n: int, adds: b
     with asc.trace("store"):
         c1 = queues.co1.deque(t.acc)
         params = FixpipeParamsV220(
-            n_size=n,
+            n_size=_mmad_n(n, t) if t.c_is_nz else n,
             m_size=m,
             src_stride=align_up(_mmad_m(m, t), CUBE_SIDE),
-            dst_stride=t.n,
+            dst_stride=t.c_pitch // c.dtype.per_datablock if t.c_is_nz else t.c_pitch,
             quant_pre=QUANT.get(c.dtype, QuantMode.NO_QUANT),
             relu_en=t.relu,
             unit_flag=HAND_OVER if t.unit_flag else 0,
         )
         if adds:
             asc.set_atomic_add(c.dtype)
-        asc.fixpipe(c, c1, params)
+        asc.fixpipe(c, c1, params, CO2Layout.NZ if t.c_is_nz else CO2Layout.ROW_MAJOR)
         if adds:
             asc.set_atomic_none()
         queues.co1.free_tensor(c1)

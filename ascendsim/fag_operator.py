@@ -1,0 +1,235 @@
+"""FlashAttentionScoreGrad in scenarios: its call from the tensors, inputs that fit each other, expected gradients."""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from ascendsim.device import Device
+from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT8, UINT8, DType
+from ascendsim.errors import InputError
+from ascendsim.op_host.fag_call import AXES, COMPRESSED_MASK_MODES, FagCall, read_shape
+from ascendsim.op_host.fag_params import FagDtype, FagParams
+from ascendsim.op_host.fag_platform import fag_platform
+from ascendsim.op_host.fag_result import FagTiling, TileOverride
+from ascendsim.op_host.fag_same_ab import SameAbTiling, same_ab_kernel
+from ascendsim.op_host.fag_tiling import fag_tiling
+from ascendsim.reference.attention import Attention
+
+Array = NDArray[Any]
+Shapes = Mapping[str, tuple[tuple[int, ...], DType]]
+
+INPUTS: Final = ("query", "key", "value", "dy", "softmax_max", "softmax_sum", "attention_in")
+OUTPUTS: Final = ("dq", "dk", "dv")
+OPTIONAL: Final = ("atten_mask",)
+MADE: Final = frozenset({"softmax_max", "softmax_sum", "attention_in", "atten_mask"})
+"""Inputs that `fill = "operator"` makes from the others."""
+WORKSPACE: Final = "workspace"
+
+_DTYPES: Final[dict[DType, FagDtype]] = {HALF: "fp16", BFLOAT16: "bf16", FLOAT: "fp32"}
+_PRECISION: Final = {"half": 2.0**-10, "bfloat16_t": 2.0**-7, "float": 1e-5}
+"""How far a gradient may be off, relative to itself and at least to 1."""
+_PUBLIC: Final = {
+    "softmax_max": "softmaxMax",
+    "softmax_sum": "softmaxSum",
+    "attention_in": "attentionIn",
+    "atten_mask": "attenMask",
+}
+"""The interface's spelling of names that differ from it."""
+_BYTES: Final = (INT8, UINT8)
+
+
+class FagKeys(BaseModel):
+    """Keys of [tiling] of the flash_attention_score_grad operator: attributes of the call, and tiles to prescribe."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    head_num: int = Field(ge=1)
+    layout: Literal["BSH", "SBH", "BSND", "BNSD"] = "BNSD"
+    scale: float | None = None
+    sparse_mode: int = Field(default=0, ge=0, le=4)
+    pre_tokens: int = 65536
+    next_tokens: int = 65536
+    template: int | None = None
+    """Priority of the only template to ask; left out, all are asked as the operator asks them."""
+    cv_s1: int | None = Field(default=None, ge=1)
+    cv_s2: int | None = Field(default=None, ge=1)
+    vec_s1: int | None = Field(default=None, ge=1)
+    vec_s2: int | None = Field(default=None, ge=1)
+
+
+# ---- host ------------------------------------------------------------------------------------------------------------
+
+
+def fag_host(device: Device, shapes: Shapes, keys: FagKeys, nums: Mapping[str, int]) -> SameAbTiling:
+    """Return what the kernel takes.
+
+    Raises:
+        InputError: tensors that do not belong together, a call that the operator refuses, or one for whose template
+            there is no kernel.
+    """
+    del nums
+    params = _params(shapes, keys)
+    _check_shapes(shapes, params)
+    override = TileOverride(keys.cv_s1, keys.cv_s2, keys.vec_s1, keys.vec_s2)
+    tiling = fag_tiling(params, device, priority=keys.template, override=override)
+    _check_tiling(tiling)
+    names = (*(name for name in (*INPUTS, *OUTPUTS, *OPTIONAL) if name in shapes), WORKSPACE)
+    call = FagCall(params, read_shape(params), fag_platform(device))
+    return same_ab_kernel(call, tiling, names)
+
+
+def fag_workspace_bytes(tiling: SameAbTiling) -> int:
+    """Return the length of the workspace."""
+    return tiling.workspace_bytes
+
+
+def _check_tiling(tiling: FagTiling) -> None:
+    if tiling.status == "failed":
+        raise InputError("; ".join(tiling.reasons))
+    if tiling.template != "SameAB":
+        raise InputError(
+            f"template {tiling.template} takes this call, of which there is no kernel yet; longer sequences go to "
+            "SameAB, and tiling.template = 15500 asks for it"
+        )
+
+
+def _axes(name: str, shape: tuple[int, ...], keys: FagKeys, heads: int) -> dict[str, int]:
+    """Return B, N, S and D of a tensor in the layout."""
+    axes = AXES[keys.layout]
+    if len(shape) != len(axes):
+        raise InputError(f"tensors.{name}.shape = {list(shape)}: layout {keys.layout} has {len(axes)} axes")
+    found = dict(zip(axes, shape, strict=True))
+    if "H" in found:
+        if found["H"] % heads:
+            raise InputError(f"tensors.{name}.shape = {list(shape)}: H {found['H']} is no multiple of {heads} heads")
+        found |= {"N": heads, "D": found["H"] // heads}
+    return found
+
+
+def _params(shapes: Shapes, keys: FagKeys) -> FagParams:
+    query_shape, element = shapes["query"]
+    if element not in _DTYPES:
+        raise InputError(f"tensors.query: dtype {element}; the operator takes half, bfloat16_t and float")
+    query = _axes("query", query_shape, keys, keys.head_num)
+    kv_heads = keys.head_num
+    if keys.layout in ("BSH", "SBH"):  # heads of key have the columns of those of query
+        kv_heads = max(1, shapes["key"][0][-1] // query["D"])
+    key = _axes("key", shapes["key"][0], keys, kv_heads)
+    value = _axes("value", shapes["value"][0], keys, kv_heads)
+    if query["N"] % key["N"]:
+        raise InputError(f"tensors.key has {key['N']} heads, tensors.query {query['N']}: no multiple of it")
+    return FagParams(
+        dtype=_DTYPES[element],
+        layout=keys.layout,
+        B=query["B"],
+        N2=key["N"],
+        G=query["N"] // key["N"],
+        S1=query["S"],
+        S2=key["S"],
+        D=query["D"],
+        Dv=value["D"],
+        scale=keys.scale,
+        head_num=keys.head_num,
+        sparse_mode=keys.sparse_mode,
+        pre_tokens=keys.pre_tokens,
+        next_tokens=keys.next_tokens,
+        atten_mask=shapes["atten_mask"][0] if "atten_mask" in shapes else None,
+    )
+
+
+def _check_shapes(shapes: Shapes, params: FagParams) -> None:
+    for name, (shape, element) in shapes.items():
+        if name == "atten_mask":
+            if element not in _BYTES:
+                raise InputError(f"tensors.{name}: dtype {element}; must be uint8_t or int8_t, one byte a score")
+            continue
+        wanted = params.shape_of(_PUBLIC.get(name, name))
+        kind = FLOAT if name.startswith("softmax") else params.element
+        if shape != wanted or element is not kind:
+            raise InputError(
+                f"tensors.{name} is {element} {list(shape)}, must be {kind} {list(wanted or ())} for this query and key"
+            )
+
+
+# ---- inputs that fit each other --------------------------------------------------------------------------------------
+
+
+def fag_made(inputs: Mapping[str, Array], keys: FagKeys, shapes: Shapes) -> dict[str, Array]:
+    """Return float64 values of inputs that follow from the others: the mask, and what the forward pass leaves.
+
+    Args:
+        inputs: those that are given.
+        keys: of the call.
+        shapes: those that are wanted.
+    """
+    made: dict[str, Array] = {}
+    if "atten_mask" in shapes:
+        made["atten_mask"] = _mask(shapes["atten_mask"][0], keys)
+    given = dict(inputs) | made
+    params = _params(_shapes_of(given), keys)
+    forward = _attention(params).forward(
+        given["query"], given["key"], given["value"], atten_mask=_hidden(params, given.get("atten_mask"))
+    )
+    made |= {
+        "softmax_max": forward.softmax_max,
+        "softmax_sum": forward.softmax_sum,
+        "attention_in": forward.attention_in,
+    }
+    return {name: made[name] for name in shapes}
+
+
+def _shapes_of(inputs: Mapping[str, Array]) -> Shapes:
+    kinds = {kind.numpy: kind for kind in _DTYPES}
+    return {name: (x.shape, kinds.get(x.dtype, UINT8)) for name, x in inputs.items()}
+
+
+def _mask(shape: tuple[int, ...], keys: FagKeys) -> Array:
+    """A triangle for the modes that take one; else what the tokens hide, for every batch and head."""
+    rows, columns = np.arange(shape[-2])[:, None], np.arange(shape[-1])
+    if keys.sparse_mode in COMPRESSED_MASK_MODES:
+        hidden = columns > rows
+    else:
+        hidden = (columns - rows > keys.next_tokens) | (rows - columns > keys.pre_tokens)
+    return np.broadcast_to(hidden, shape).astype(np.float64)
+
+
+def _hidden(params: FagParams, mask: Array | None) -> Array | None:
+    """Which scores are hidden, to spread over [B, N1, S1, S2]; a compressed mask stands for the band of its mode."""
+    if mask is None:
+        return None
+    if params.sparse_mode not in COMPRESSED_MASK_MODES:
+        return np.asarray(mask).astype(np.bool_)
+    apart = np.arange(params.kv_len) - np.arange(params.q_len)[:, None]
+    longer = params.kv_len - params.q_len
+    if params.sparse_mode == 2:
+        return apart > 0
+    if params.sparse_mode == 3:
+        return apart > longer
+    return (apart > params.next_tokens + longer) | (-apart > params.pre_tokens - longer)
+
+
+def _attention(params: FagParams) -> Attention:
+    assert params.layout != "TND"
+    return Attention(params.N1, params.scale_value, params.layout, params.N2)
+
+
+# ---- expected values -------------------------------------------------------------------------------------------------
+
+
+def fag_reference(
+    inputs: Mapping[str, Array], keys: FagKeys, outputs: Mapping[str, DType]
+) -> dict[str, tuple[Array, Array]]:
+    """Return (values, how far off each may be) of the gradients, in float64 from query, key, value and dy alone."""
+    params = _params(_shapes_of(inputs), keys)
+    gradients = _attention(params).backward(
+        inputs["query"],
+        inputs["key"],
+        inputs["value"],
+        inputs["dy"],
+        atten_mask=_hidden(params, inputs.get("atten_mask")),
+    )
+    values = {"dq": gradients.dq, "dk": gradients.dk, "dv": gradients.dv}
+    return {name: (x, _PRECISION[outputs[name].name] * np.maximum(1, np.abs(x))) for name, x in values.items()}

@@ -1,0 +1,421 @@
+"""FlashAttentionScoreGrad, template SameAB: an AIC and its two AIVs share blocks of scores, one block ahead.
+
+    AIV    zeros; row term; SyncAll
+    AIC    S and dA of block t                          | dQ, dK, dV of block t - 1
+    AIV            P, A and dS of block t - 1, half of its strips of rows each
+    AIV    SyncAll; scale, round and store the gradients
+
+Flags between an AIC and its AIVs have two ids each, for even and odd rounds. An AIC waits for the tiles of block t - 1
+behind its products of block t, so these run beside the vector work; S, dA and what takes their place have two buffers
+in GM. The first sums are added behind such a flag, which an AIV sets behind SyncAll: so every core's zeros are there.
+The public kernel has a TPipe for each phase; here one buffer of UB serves all, with the same places.
+Products go through the matmul operator's own loop, as the library's is not published: a row of blocks keeps its A in
+L1, and loads of B pass by. Those of the L1-custom form stand in `fag_l1_custom`. Order of the sums of several AICs:
+whoever comes first, in the simulator the cores in turns.
+Source: ops-transformer op_kernel, flash_attention_score_grad SameAB.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ascendsim.dtypes import FLOAT, DType
+from ascendsim.memory import GlobalTensor
+from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block, Share, shares, vector_step
+from ascendsim.op_host.fag_same_ab import (
+    BUFFERS,
+    Products,
+    Rows,
+    SameAbTiling,
+    block_products,
+    nz_sum_at,
+    score_pitch,
+)
+from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
+from ascendsim.op_kernel.fag_l1_custom import (
+    L1Queues,
+    Scores,
+    Source,
+    Sums,
+    init_l1_queues,
+    query_and_key_gradients,
+    score_product,
+    value_gradient,
+)
+from ascendsim.op_kernel.fag_passes import row_terms, store_gradients, zero_sums
+from ascendsim.op_kernel.fag_tiles import STEP_A, STEP_B, SubTile, Turn, Ub, step_a, step_b
+from ascendsim.op_kernel.matmul import Operands, Queues, init_queues, iterate_all
+from ascendsim.record import AiCore, tile
+from ascendsim.terms import CUBE_SIDE, CrossMode, HardEvent, Pipe, TPosition, align_up
+from ascendsim.tpipe import TBuf
+
+SCORES_ARE_THERE = 1
+"""Flag of the AIC: both score products of a block are in GM. One more for odd rounds, as below."""
+TILES_ARE_THERE = 4
+"""Flag of the AIVs: A and dS of a block are in GM."""
+SUMS_ARE_THERE = 7
+"""Flag of the AIC: all its blocks are added up."""
+SMALL_MASK = 2048
+"""Rows and columns of a compressed mask."""
+STATISTICS = 8
+"""How often GM holds a row's statistic: one datablock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensors:
+    """The kernel's tensors in GM; atten_mask may be missing."""
+
+    query: GlobalTensor
+    key: GlobalTensor
+    value: GlobalTensor
+    dy: GlobalTensor
+    softmax_max: GlobalTensor
+    softmax_sum: GlobalTensor
+    attention_in: GlobalTensor
+    dq: GlobalTensor
+    dk: GlobalTensor
+    dv: GlobalTensor
+    workspace: GlobalTensor
+    atten_mask: GlobalTensor | None = None
+
+
+def fag_same_ab(asc: AiCore, *arguments: GlobalTensor | SameAbTiling) -> None:
+    """Run on one core.
+
+    Args:
+        asc: the core.
+        arguments: the tensors that the tiling names, then the tiling.
+
+    Raises:
+        KernelError: block_dim is not the tiling's.
+    """
+    t = arguments[-1]
+    assert isinstance(t, SameAbTiling)
+    gm = Tensors(**{n: x for n, x in zip(t.names, arguments, strict=False) if isinstance(x, GlobalTensor)})
+    if asc.get_block_num() != t.block_dim:
+        raise asc.fail(
+            f"block_dim {asc.get_block_num()}: the tiling deals its blocks to {t.block_dim} AI Cores; leave block_dim "
+            "out, and give a [platform] with fewer cores for a smaller part"
+        )
+    if asc.is_aic:
+        _cube(asc, gm, t)
+    else:
+        _vector(asc, gm, t)
+
+
+def _flag(flag: int, block: Block) -> int:
+    return flag + block.turn % BUFFERS
+
+
+# ---- AIC -------------------------------------------------------------------------------------------------------------
+
+
+def _cube(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
+    core = asc.get_block_idx()
+    queues = _init_queues(asc, gm, t)
+    before: Block | None = None
+    for block in (*t.dealing.of_core(core), None):
+        if block:
+            _score_products(asc, gm, queues, block, core, t)
+            asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.FIX, _flag(SCORES_ARE_THERE, block))
+        if before:
+            asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(TILES_ARE_THERE, before))
+            _gradient_products(asc, gm, queues, before, core, t)
+            if not block:
+                asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.FIX, _flag(SUMS_ARE_THERE, before))
+        before = block
+
+
+def _init_queues(asc: AiCore, gm: Tensors, t: SameAbTiling) -> Queues | L1Queues:
+    if t.tiling.tiles.is_l1_custom:
+        return init_l1_queues(asc, asc.t_pipe(), t.query.columns, gm.query.dtype)
+    return init_queues(asc, asc.t_pipe(), t.products.scores)
+
+
+def _tile_at(area: int, core: int, block: Block, t: SameAbTiling) -> int:
+    """Return where a block's S or dA lies in the workspace [floats]."""
+    return area + (core * BUFFERS + block.turn % BUFFERS) * t.tile_floats
+
+
+def _score_products(
+    asc: AiCore, gm: Tensors, queues: Queues | L1Queues, block: Block, core: int, t: SameAbTiling
+) -> None:
+    """Make dA = dY V^T, then S = Q K^T, both to the workspace."""
+    n1 = block.n2 * t.call.shape.g + block.g
+    dy, query = gm.dy[t.out.at(block.b, n1, block.s1)], gm.query[t.query.at(block.b, n1, block.s1)]
+    value, key = gm.value[t.value.at(block.b, block.n2, block.s2)], gm.key[t.key.at(block.b, block.n2, block.s2)]
+    d_a = gm.workspace[_tile_at(t.areas.d_a, core, block, t)]
+    scores = gm.workspace[_tile_at(t.areas.scores, core, block, t)]
+    if isinstance(queues, L1Queues):
+        shape = (block.rows, block.columns, t.query.columns)
+        with asc.trace("dA"):
+            _custom_scores(asc, dy, value, d_a, queues, shape, (t.out.pitch, t.value.pitch))
+        with asc.trace("S"):
+            _custom_scores(asc, query, key, scores, queues, shape, (t.query.pitch, t.key.pitch))
+        return
+    products = _products(block, t)
+    with asc.trace("dA"):
+        _multiply(asc, dy, value, d_a, queues, products.d_a, False)
+    with asc.trace("S"):
+        _multiply(asc, query, key, scores, queues, products.scores, False)
+
+
+def _gradient_products(
+    asc: AiCore, gm: Tensors, queues: Queues | L1Queues, block: Block, core: int, t: SameAbTiling
+) -> None:
+    """Add dQ += dS K, dK += dS^T Q, dV += A^T dY."""
+    n1 = block.n2 * t.call.shape.g + block.g
+    element = gm.query.dtype
+    query, dy = gm.query[t.query.at(block.b, n1, block.s1)], gm.dy[t.out.at(block.b, n1, block.s1)]
+    key = gm.key[t.key.at(block.b, block.n2, block.s2)]
+    d_s = gm.workspace[_tile_at(t.areas.d_a, core, block, t)].reinterpret_cast(element)
+    a = gm.workspace[_tile_at(t.areas.scores, core, block, t)].reinterpret_cast(element)
+    dq = gm.workspace[t.areas.dq + _sum_at(t.query, block.b, n1, block.s1, t)]
+    dk = gm.workspace[t.areas.dk + _sum_at(t.key, block.b, block.n2, block.s2, t)]
+    dv = gm.workspace[t.areas.dv + _sum_at(t.value, block.b, block.n2, block.s2, t)]
+    if isinstance(queues, L1Queues):
+        shape, heads = (block.rows, block.columns, t.query.columns), (t.query.s, t.key.s)
+        _custom_query_key(asc, d_s, query, key, dq, dk, queues, shape, (t.query.pitch, t.key.pitch), heads)
+        _custom_value(asc, a, dy, dv, queues, shape, t.out.pitch, t.value.s)
+        return
+    products = _products(block, t)
+    with asc.trace("dQ"):
+        _multiply(asc, d_s, key, dq, queues, products.dq, True)
+    with asc.trace("dK"):
+        _multiply(asc, d_s, query, dk, queues, products.dk, True)
+    with asc.trace("dV"):
+        _multiply(asc, a, dy, dv, queues, products.dv, True)
+
+
+def _sum_at(rows: Rows, b: int, n: int, s: int, t: SameAbTiling) -> int:
+    """Return where the sums of a row begin; in NZ heads follow one another whatever the layout."""
+    if t.tiling.tiles.is_gradient_nz:
+        return nz_sum_at(rows, b, n, s)
+    return rows.at(b, n, s)
+
+
+def _products(block: Block, t: SameAbTiling) -> Products:
+    is_whole = (block.rows, block.columns) == (t.products.scores.m, t.products.scores.n)
+    return t.products if is_whole else block_products(t.call, t.tiling, block.rows, block.columns)
+
+
+@tile
+def _multiply(
+    asc: AiCore,
+    a: GlobalTensor,
+    b: GlobalTensor,
+    c: GlobalTensor,
+    queues: Queues,
+    product: MatmulTiling,
+    adds: bool,
+) -> None:
+    """A whole product by the matmul operator's loop."""
+    iterate_all(asc, Operands(a, b, None, c), queues, blocks_of_core(product, 1, 0), product, adds=adds)
+
+
+@tile
+def _custom_scores(
+    asc: AiCore,
+    left: GlobalTensor,
+    right: GlobalTensor,
+    dst: GlobalTensor,
+    queues: L1Queues,
+    shape: tuple[int, int, int],
+    pitches: tuple[int, int],
+) -> None:
+    """S or dA of (rows, columns, D) in the L1-custom form; pitches of left and right."""
+    rows, columns, d = shape
+    scores = Scores(dst, rows, columns, score_pitch(rows, columns, is_nz=True))
+    score_product(asc, queues, Source(left, rows, pitches[0]), Source(right, columns, pitches[1]), d, scores)
+
+
+@tile
+def _custom_query_key(
+    asc: AiCore,
+    d_s: GlobalTensor,
+    query: GlobalTensor,
+    key: GlobalTensor,
+    dq: GlobalTensor,
+    dk: GlobalTensor,
+    queues: L1Queues,
+    shape: tuple[int, int, int],
+    pitches: tuple[int, int],
+    heads: tuple[int, int],
+) -> None:
+    """Add dQ and dK of (rows, columns, D) in the L1-custom form; pitches, and rows of a head, of query and key."""
+    rows, columns, d = shape
+    queries, keys = Source(query, rows, pitches[0]), Source(key, columns, pitches[1])
+    sums = Sums(dq, heads[0] * CUBE_SIDE), Sums(dk, heads[1] * CUBE_SIDE)
+    query_and_key_gradients(asc, queues, _narrow_scores(d_s, rows, columns), keys, queries, d, *sums)
+
+
+@tile
+def _custom_value(
+    asc: AiCore,
+    a: GlobalTensor,
+    dy: GlobalTensor,
+    dv: GlobalTensor,
+    queues: L1Queues,
+    shape: tuple[int, int, int],
+    dy_pitch: int,
+    value_rows: int,
+) -> None:
+    """Add dV of (rows, columns, D) in the L1-custom form; rows of a head of value."""
+    rows, columns, d = shape
+    grad = Source(dy, rows, dy_pitch)
+    with asc.trace("dV"):
+        value_gradient(asc, queues, _narrow_scores(a, rows, columns), grad, d, Sums(dv, value_rows * CUBE_SIDE))
+
+
+def _narrow_scores(gm: GlobalTensor, rows: int, columns: int) -> Scores:
+    """A or dS, of 16 bits where floats were."""
+    pitch = score_pitch(rows, columns, is_nz=True) * FLOAT.bytes // gm.dtype.bytes
+    return Scores(gm, rows, columns, pitch)
+
+
+# ---- AIV -------------------------------------------------------------------------------------------------------------
+
+
+def _vector(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
+    buffer = asc.t_buf(TPosition.VECCALC, "ub")
+    asc.t_pipe().init_buffer(buffer, 1, t.ub_bytes)
+    core = asc.get_block_idx() // AIV_PER_AIC
+    zero_sums(asc, gm.workspace, buffer, t)
+    asc.pipe_barrier(Pipe.ALL)
+    row_terms(asc, gm.dy, gm.attention_in, gm.workspace, buffer, t)
+    asc.sync_all()
+    last = None
+    for block in t.dealing.of_core(core):
+        asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SCORES_ARE_THERE, block))
+        _vector_block(asc, gm, buffer, block, core, t)
+        asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.MTE3, _flag(TILES_ARE_THERE, block))
+        last = block
+    if last:
+        asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SUMS_ARE_THERE, last))
+    asc.sync_all()
+    store_gradients(asc, (gm.dq, gm.dk, gm.dv), gm.workspace, buffer, t)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A sub-tile, where it lies in its block, and where its masks begin (None: it has no such mask).
+
+    Attributes:
+        row, column: in the block.
+        sub: the sub-tile.
+        hides: bytes that are not 0 where a key is hidden.
+        keeps: bytes that are 0 where a key is hidden.
+    """
+
+    row: int
+    column: int
+    sub: SubTile
+    hides: int | None
+    keeps: int | None
+
+
+def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: int, t: SameAbTiling) -> None:
+    """A and dS of this core's share of a block."""
+    step = vector_step(t.call, t.tiling, block.columns)
+    own = shares(block.rows, block.columns, t.dealing.cut, *step)[asc.get_sub_block_idx()]
+    placed = tuple(_sub_tiles(own, block, t))
+    if not placed:
+        return
+    n1 = block.n2 * t.call.shape.g + block.g
+    row = ((block.b * t.query.n + n1) * t.query.s + block.s1) * STATISTICS
+    mask, mask_pitch = _mask(gm, block, n1, t)
+    _vector_share(
+        asc,
+        gm.softmax_sum[row],
+        gm.softmax_max[row],
+        gm.workspace[t.areas.row_term + row],
+        gm.workspace[_tile_at(t.areas.scores, core, block, t)],
+        gm.workspace[_tile_at(t.areas.d_a, core, block, t)],
+        mask,
+        mask_pitch,
+        Ub(buffer, t.ub),
+        placed,
+        gm.query.dtype,
+        t.scale,
+    )
+
+
+@tile
+def _vector_share(
+    asc: AiCore,
+    sums: GlobalTensor,
+    maxima: GlobalTensor,
+    row_terms_of: GlobalTensor,
+    scores: GlobalTensor,
+    grad: GlobalTensor,
+    mask: GlobalTensor | None,
+    mask_pitch: int,
+    ub: Ub,
+    placed: tuple[_Placed, ...],
+    element: DType,
+    scale: float,
+) -> None:
+    """Steps A and B of one sub-tile after the other."""
+    for event_id in (STEP_A, STEP_B):
+        asc.set_flag(HardEvent.MTE3_MTE2, event_id)
+        asc.wait_flag(HardEvent.MTE3_MTE2, event_id)
+    for i, one in enumerate(placed):
+        turn = Turn(i == 0, i + 1 == len(placed), i == 0 or placed[i - 1].row != one.row)
+        row, sub = one.row * STATISTICS, one.sub
+        at, narrow_at = (_score_at(one, words) for words in (1, FLOAT.bytes // element.bytes))
+        a, d_s = (x.reinterpret_cast(element)[narrow_at] for x in (scores, grad))
+        hides, keeps = (None if mask is None or begin is None else mask[begin] for begin in (one.hides, one.keeps))
+        step_a(asc, sums[row], maxima[row], scores[at], a, hides, keeps, mask_pitch, ub, sub, turn, scale)
+        step_b(asc, row_terms_of[row], grad[at], d_s, ub, sub, turn)
+
+
+def _score_at(one: _Placed, words: int) -> int:
+    """Return where a sub-tile begins in its block's scores, in elements of which a float has so many."""
+    if one.sub.is_nz:
+        return one.column // CUBE_SIDE * one.sub.pitch * words + one.row * CUBE_SIDE
+    return one.row * one.sub.pitch * words + one.column
+
+
+def _sub_tiles(own: Share, block: Block, t: SameAbTiling) -> Iterator[_Placed]:
+    """Yield the sub-tiles of a share, strip by strip."""
+    is_nz = t.tiling.tiles.is_score_nz
+    pitch = score_pitch(block.rows, block.columns, is_nz=is_nz)
+    for at in range(0, own.rows, own.step_rows):
+        for beside in range(0, own.columns, own.step_columns):
+            rows, columns = min(own.step_rows, own.rows - at), min(own.step_columns, own.columns - beside)
+            sub = SubTile(rows, columns, align_up(columns, CUBE_SIDE), pitch, is_nz)
+            row, column = own.s1 + at, own.s2 + beside
+            yield _Placed(row, column, sub, *_masks_at(row, column, sub, block, t))
+
+
+def _masks_at(row: int, column: int, sub: SubTile, block: Block, t: SameAbTiling) -> tuple[int | None, int | None]:
+    """Return where the masks of a sub-tile begin: one that hides, one that keeps.
+
+    A whole mask is read for every sub-tile. Of a compressed one, 1 right of the diagonal, the part is read whose
+    diagonal is the band's edge, and only where the edge cuts the sub-tile.
+    """
+    if not t.has_mask:
+        return None, None
+    if not t.is_compressed:
+        return row * t.key.s + column, None
+    apart = block.s1 + row - block.s2 - column
+    next_edge, pre_edge = apart + t.next_tokens, apart - t.pre_tokens - 1
+    return (
+        _small_mask_at(next_edge, sub) if sub.columns - 1 > next_edge else None,
+        _small_mask_at(pre_edge, sub) if pre_edge + sub.rows - 1 >= 0 else None,
+    )
+
+
+def _small_mask_at(edge: int, sub: SubTile) -> int:
+    """Return where in a compressed mask an edge lies that is so many columns right of the sub-tile's diagonal."""
+    return min(-edge, sub.rows) if edge < 0 else min(edge, sub.columns) * SMALL_MASK
+
+
+def _mask(gm: Tensors, block: Block, n1: int, t: SameAbTiling) -> tuple[GlobalTensor | None, int]:
+    """Return the mask from a block's first score on, a compressed one from its own begin, and its pitch."""
+    mask = gm.atten_mask
+    if mask is None or t.is_compressed:
+        return mask, SMALL_MASK
+    axes = (1, 1, *mask.shape)[-4:]
+    b, n = (block.b if axes[0] > 1 else 0), (n1 if axes[1] > 1 else 0)
+    row = (b * axes[1] + n) * axes[2] + block.s1
+    return mask[row * t.key.s + block.s2], t.key.s

@@ -1,0 +1,325 @@
+"""Tiles of FlashAttention backward on a vector core: P and A of a vector sub-tile, and dS.
+
+    A    S -> [rows] -> [scale] -> [hide] -> P = exp(S - max) / sum -> 16 bits, which go where S was
+    B    dA -> [rows] -> dA - D -> dS = P (dA - D) -> 16 bits, which go where dA was
+
+A stored row of 16 bits begins where the row of floats began, so it is twice as far from row to row as it is long. In NZ
+that goes for each 16 columns, so that an AIV overwrites nothing but what it has loaded itself (inferred: where A and dS
+lie in NZ is not published). P stays in UB between the two steps. Each step has one event id for all its flags.
+Source: ops-transformer op_kernel, flash_attention_score_grad SameAB: order of the steps, places in UB, flags.
+"""
+
+from dataclasses import dataclass
+
+from ascendsim.dtypes import FLOAT, UINT8, DType
+from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams
+from ascendsim.isa.move import CopyRepeatParams, DataCopyExtParams, DataCopyParams
+from ascendsim.memory import GlobalTensor, LocalTensor
+from ascendsim.op_host.fag_same_ab import MainUb
+from ascendsim.op_host.softmax_family import soft_max_tiling_func
+from ascendsim.op_kernel.select_with_bytes_mask import SelectWithBytesMaskShapeInfo, select_with_bytes_mask
+from ascendsim.op_kernel.simple_softmax import simple_softmax
+from ascendsim.record import AiCore, tile
+from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, HardEvent, Pipe, RoundMode, align_up
+from ascendsim.tpipe import TBuf
+
+LOWEST = -3.4028234663852886e38
+"""Score of a hidden key: the lowest finite float (0xFF7FFFFF)."""
+LANES = 64
+"""Floats of one repeat."""
+ROW_GROUP = 8
+"""Rows of a basic block come in groups of so many."""
+NZ_BLOCKS = 2
+"""Datablocks of a row of 16 floats."""
+COPY_PANELS = 8
+"""Times 16 columns that one Copy takes: as many as a repeat has datablocks."""
+STEP_A, STEP_B = 0, 1
+"""Event ids of the two steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubTile:
+    """A vector sub-tile.
+
+    Attributes:
+        rows, columns: of scores.
+        width: columns in whole fractals, as they lie in UB.
+        pitch: from row to row of the block's scores in GM [floats]; in NZ from one 16 columns to the next.
+        is_nz: they lie in NZ.
+    """
+
+    rows: int
+    columns: int
+    width: int
+    pitch: int
+    is_nz: bool
+
+    @property
+    def count(self) -> int:
+        """Elements in UB."""
+        return self.rows * self.width
+
+    @property
+    def panels(self) -> int:
+        """Times 16 columns."""
+        return self.width // CUBE_SIDE
+
+    @property
+    def is_basic_block(self) -> bool:
+        """Whether SimpleSoftMax takes it as whole basic blocks."""
+        return self.rows % ROW_GROUP == 0 and self.width % LANES == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Where in its core's share of a block a sub-tile stands."""
+
+    is_first: bool
+    is_last: bool
+    starts_strip: bool
+    """The sub-tile before it had other rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ub:
+    """The buffer of UB and the places in it."""
+
+    buffer: TBuf
+    at: MainUb
+
+    def floats(self, offset_bytes: int, count: int) -> LocalTensor:
+        """Return a view of floats."""
+        return self.buffer.get_with_offset(FLOAT, count, offset_bytes)
+
+    def bytes(self, offset_bytes: int, count: int) -> LocalTensor:
+        """Return a view of bytes."""
+        return self.buffer.get_with_offset(UINT8, count, offset_bytes)
+
+    def narrow(self, offset_bytes: int, count: int, element: DType) -> LocalTensor:
+        """Return a view of 16-bit elements."""
+        return self.buffer.get_with_offset(element, count, offset_bytes)
+
+
+@tile
+def step_a(
+    asc: AiCore,
+    sums: GlobalTensor,
+    maxima: GlobalTensor,
+    scores: GlobalTensor,
+    result: GlobalTensor,
+    hides: GlobalTensor | None,
+    keeps: GlobalTensor | None,
+    mask_pitch: int,
+    ub: Ub,
+    sub: SubTile,
+    turn: Turn,
+    scale: float,
+) -> None:
+    """Make P of a sub-tile, which stays in UB, and store it as A.
+
+    Args:
+        asc: the core.
+        sums: of the rows, a datablock each.
+        maxima: like sums.
+        scores: the products, float.
+        result: where A goes, of its type.
+        hides: bytes of a mask that are not 0 where a key is hidden; None for no such mask.
+        keeps: bytes of a mask that are 0 where a key is hidden; None for no such mask.
+        mask_pitch: from row to row of the masks.
+        ub: places in UB.
+        sub: the sub-tile.
+        turn: where it stands.
+        scale: factor of the scores.
+    """
+    at = ub.at
+    s, p = ub.floats(at.scores, sub.count), ub.floats(at.p, sub.count)
+    sum_local = ub.floats(at.statistics, sub.rows * FLOAT.per_datablock)
+    max_local = ub.floats(at.statistics + at.statistic_bytes, sub.rows * FLOAT.per_datablock)
+    with asc.trace("load S"):
+        if not turn.is_first:
+            asc.wait_flag(HardEvent.MTE3_MTE2, STEP_A)
+        asc.data_copy(sum_local, sums, sub.rows * FLOAT.per_datablock)
+        asc.data_copy(max_local, maxima, sub.rows * FLOAT.per_datablock)
+        for mask in (hides, keeps):
+            if mask:
+                _load_mask(asc, mask, mask_pitch, ub, sub)
+                break
+        _load_scores(asc, s, scores, sub)
+        _pass(asc, HardEvent.MTE2_V, STEP_A)
+    with asc.trace("P"):
+        if sub.is_nz:
+            _to_rows(asc, s, ub, sub)
+        asc.muls(s, s, scale, sub.count)
+        asc.pipe_barrier(Pipe.V)
+        if hides:
+            _hide(asc, s, ub, sub, is_inverted=False)
+        if keeps and hides:
+            _pass(asc, HardEvent.V_MTE2, STEP_A)
+            _load_mask(asc, keeps, mask_pitch, ub, sub)
+            _pass(asc, HardEvent.MTE2_V, STEP_A)
+        if keeps:
+            _hide(asc, s, ub, sub, is_inverted=True)
+        _softmax(asc, p, s, sum_local, max_local, ub, sub)
+        asc.pipe_barrier(Pipe.V)
+    _store_narrow(asc, result, p, at.narrow, ub, sub, turn, STEP_A)
+
+
+@tile
+def step_b(
+    asc: AiCore,
+    row_terms: GlobalTensor,
+    grad: GlobalTensor,
+    result: GlobalTensor,
+    ub: Ub,
+    sub: SubTile,
+    turn: Turn,
+) -> None:
+    """Make dS of a sub-tile from the P that step A left in UB, and store it.
+
+    Args:
+        asc: the core.
+        row_terms: D of the rows, a datablock each.
+        grad: dA, float.
+        result: where dS goes, of its type.
+        ub: places in UB.
+        sub: the sub-tile.
+        turn: where it stands.
+    """
+    at = ub.at
+    d_a, p = ub.floats(at.grad, sub.count), ub.floats(at.p, sub.count)
+    row_local = ub.floats(at.row_term, sub.rows * FLOAT.per_datablock)
+    with asc.trace("load dA"):
+        if not turn.is_first:
+            asc.wait_flag(HardEvent.MTE3_MTE2, STEP_B)
+        if turn.starts_strip:
+            asc.data_copy(row_local, row_terms, sub.rows * FLOAT.per_datablock)
+        _load_scores(asc, d_a, grad, sub)
+        _pass(asc, HardEvent.MTE2_V, STEP_B)
+    with asc.trace("dS"):
+        if sub.is_nz:
+            _to_rows(asc, d_a, ub, sub)
+        blocks = sub.width // FLOAT.per_datablock
+        strides = BinaryRepeatParams(1, 1, 0, blocks, blocks, 1)
+        for column in range(0, sub.width, LANES):
+            asc.sub(d_a[column], d_a[column], row_local, min(LANES, sub.width - column), sub.rows, strides)
+        asc.pipe_barrier(Pipe.V)
+        asc.mul(d_a, p, d_a, sub.count)
+        asc.pipe_barrier(Pipe.V)
+    _store_narrow(asc, result, d_a, at.grad, ub, sub, turn, STEP_B)
+
+
+def _pass(asc: AiCore, event: HardEvent, event_id: int) -> None:
+    """Let one pipe wait for what the other has done so far."""
+    asc.set_flag(event, event_id)
+    asc.wait_flag(event, event_id)
+
+
+def _load_scores(asc: AiCore, dst: LocalTensor, src: GlobalTensor, sub: SubTile) -> None:
+    """Load a tile; of NZ each 16 columns leave a datablock free behind them, so that rows of all meet other banks."""
+    if sub.is_nz:
+        column, between = sub.rows * NZ_BLOCKS, sub.pitch // FLOAT.per_datablock
+        asc.data_copy(dst, src, DataCopyParams(sub.panels, column, between - column, 1))
+        return
+    if sub.width == sub.pitch:
+        asc.data_copy(dst, src, sub.count)
+        return
+    row, gap = (length // FLOAT.per_datablock for length in (sub.width, sub.pitch - sub.width))
+    asc.data_copy(dst, src, DataCopyParams(sub.rows, row, gap, 0))
+
+
+def _load_mask(asc: AiCore, mask: GlobalTensor, pitch: int, ub: Ub, sub: SubTile) -> None:
+    local = ub.bytes(ub.at.mask, sub.rows * align_up(sub.columns, DATABLOCK_BYTES))
+    asc.data_copy_pad(local, mask, DataCopyExtParams(sub.rows, sub.columns, pitch - sub.columns, 0))
+
+
+def _hide(asc: AiCore, s: LocalTensor, ub: Ub, sub: SubTile, *, is_inverted: bool) -> None:
+    row = align_up(sub.columns, DATABLOCK_BYTES)
+    mask, temp = ub.bytes(ub.at.mask, sub.rows * row), ub.bytes(ub.at.temp, ub.at.temp_bytes)
+    src0, src1 = (LOWEST, s) if is_inverted else (s, LOWEST)
+    select_with_bytes_mask(asc, s, src0, src1, mask, temp, SelectWithBytesMaskShapeInfo(sub.rows, sub.width, row))
+
+
+def _softmax(
+    asc: AiCore,
+    p: LocalTensor,
+    s: LocalTensor,
+    sums: LocalTensor,
+    maxima: LocalTensor,
+    ub: Ub,
+    sub: SubTile,
+) -> None:
+    """P = exp(S - max) / sum: SimpleSoftMax where it takes whole basic blocks, else 64 columns at a time."""
+    if sub.is_basic_block:
+        temp = ub.bytes(ub.at.temp, ub.at.temp_bytes)
+        tiling = soft_max_tiling_func((sub.rows, sub.width), FLOAT.bytes, ub.at.temp_bytes)
+        simple_softmax(asc, p, sums, maxima, s, temp, tiling, is_basic_block=True)
+        return
+    temp, blocks = ub.floats(ub.at.temp, sub.count), sub.width // FLOAT.per_datablock
+    with_row, alone = BinaryRepeatParams(1, 1, 0, blocks, blocks, 1), UnaryRepeatParams(1, 1, blocks, blocks)
+    for column in range(0, sub.width, LANES):
+        mask = min(LANES, sub.width - column)
+        asc.sub(p[column], s[column], maxima, mask, sub.rows, with_row)
+        asc.pipe_barrier(Pipe.V)
+        asc.exp(temp[column], p[column], mask, sub.rows, alone)
+        asc.pipe_barrier(Pipe.V)
+        asc.div(p[column], temp[column], sums, mask, sub.rows, with_row)
+
+
+def _store_narrow(
+    asc: AiCore, dst: GlobalTensor, src: LocalTensor, at_bytes: int, ub: Ub, sub: SubTile, turn: Turn, event_id: int
+) -> None:
+    """Round a tile to 16 bits, ties away from zero, and store its rows where rows of floats begin."""
+    size = dst.dtype.bytes
+    narrow = ub.narrow(at_bytes, sub.count + sub.panels * CUBE_SIDE * sub.is_nz, dst.dtype)
+    rows = ub.narrow(ub.at.temp, sub.count, dst.dtype) if sub.is_nz else narrow
+    with asc.trace("cast"):
+        asc.cast(rows, src, RoundMode.CAST_ROUND, sub.count)
+        if sub.is_nz:
+            asc.pipe_barrier(Pipe.V)
+            _to_columns(asc, narrow, rows, sub)
+    with asc.trace("store"):
+        _pass(asc, HardEvent.V_MTE3, event_id)
+        if sub.is_nz:
+            between = sub.pitch // FLOAT.per_datablock
+            asc.data_copy(dst, narrow, DataCopyParams(sub.panels, sub.rows, 1, between - sub.rows))
+        else:
+            row_bytes, pitch_bytes = sub.width * size, sub.pitch * FLOAT.bytes
+            asc.data_copy_pad(dst, narrow, DataCopyExtParams(sub.rows, row_bytes, 0, pitch_bytes - row_bytes))
+        if not turn.is_last:
+            asc.set_flag(HardEvent.MTE3_MTE2, event_id)
+
+
+# ---- NZ --------------------------------------------------------------------------------------------------------------
+
+
+def _to_rows(asc: AiCore, tile_local: LocalTensor, ub: Ub, sub: SubTile) -> None:
+    """Put a tile that came in NZ into rows, over temp."""
+    count = sub.panels * (sub.rows * NZ_BLOCKS + 1) * FLOAT.per_datablock
+    temp = ub.floats(ub.at.temp, count)
+    asc.data_copy(temp, tile_local, count)
+    asc.pipe_barrier(Pipe.V)
+    nz_to_rows(asc, tile_local, temp, sub.rows, sub.width)
+    asc.pipe_barrier(Pipe.V)
+
+
+def nz_to_rows(asc: AiCore, dst: LocalTensor, src: LocalTensor, rows: int, width: int) -> None:
+    """Put floats in NZ, with a datablock free behind each 16 columns, into rows [rows, width].
+
+    Repeats of a Copy are rows, its datablocks one half of each of 8 times 16 columns.
+    """
+    blocks = rows * NZ_BLOCKS + 1
+    for first in range(0, width, COPY_PANELS * CUBE_SIDE):
+        panels = min(COPY_PANELS, (width - first) // CUBE_SIDE)
+        from_panel = first // CUBE_SIDE * blocks * FLOAT.per_datablock
+        for half in range(0, CUBE_SIDE, FLOAT.per_datablock):
+            strides = CopyRepeatParams(NZ_BLOCKS, blocks, width // FLOAT.per_datablock, NZ_BLOCKS)
+            asc.copy(dst[first + half], src[from_panel + half], panels * FLOAT.per_datablock, rows, strides)
+
+
+def _to_columns(asc: AiCore, dst: LocalTensor, src: LocalTensor, sub: SubTile) -> None:
+    """Put rows of 16-bit elements into NZ, with a datablock free behind each 16 columns."""
+    lanes = COPY_PANELS * CUBE_SIDE
+    for first in range(0, sub.width, lanes):
+        strides = CopyRepeatParams(sub.rows + 1, 1, 1, sub.panels)
+        to = first * (sub.rows + 1)
+        asc.copy(dst[to], src[first], min(lanes, sub.width - first), sub.rows, strides)
