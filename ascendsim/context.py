@@ -595,26 +595,25 @@ class Machine:
         row = self._row
         assert row is not None
         role = next(r for r, o in row.operands if o is operand)
-        tensor = self._tensor(operand).name
+        tensor, buffer = self._tensor(operand).name, self._tensor(operand).buffer
         where = f"{row.op.api} ({self.program.lines[row.line]})"
 
         def note(flags: Array) -> None:
             if (where, role, tensor) not in self.findings:
                 count = int((~flags).sum())
                 fill = {"api": row.op.api, "tensor": tensor}
-                rule = self._unwritten_rule(row, role, is_all=not flags.any())
+                rule = self._unwritten_rule(row, role, buffer, is_all=not flags.any())
                 finding = rule.finding(where, operand=role, got=count, wanted=0, fill=fill)
                 self.findings[where, role, tensor] = finding
 
         return note
 
-    def _unwritten_rule(self, row: Row, role: str, *, is_all: bool) -> Rule:
+    def _unwritten_rule(self, row: Row, role: str, buffer: Buffer, *, is_all: bool) -> Rule:
         """What it is called that a row reads unwritten bytes."""
         if role == "dst" and row.op.reads_dst:
             if row.op.family == "Mmad":
                 return MMAD_INIT
-            assert row.dst is not None
-            return ATOMIC_NOINIT if self._tensor(row.dst).buffer is Buffer.GM else UNINIT
+            return ATOMIC_NOINIT if buffer is Buffer.GM else UNINIT
         is_factor = row.op.family == "Mmad" and role in ("src0", "src1")
         return ND2NZ_ROWS if is_factor and not is_all and self._has_short_tiles() else UNINIT
 

@@ -49,11 +49,11 @@ def memories(program, outputs):
     )
 
 
-def checked(program, roots, fresh):
+def checked(program, roots, fresh, device=DEVICE):
     """Run a sample and hold it to a full run: its bytes, nothing else of what the program writes, no new finding."""
     full, sampled = fresh(), fresh()
-    whole = execute(program, DEVICE, full)
-    execution, sample = execute_sample(program, DEVICE, sampled, roots)
+    whole = execute(program, device, full)
+    execution, sample = execute_sample(program, device, sampled, roots)
     output = Closure(program, roots).output
     everything = Closure(program, np.ones(len(roots), bool)).output
     before = fresh()
