@@ -155,12 +155,18 @@ def test_an_addition_to_what_nobody_wrote_is_told_whatever_was_prepared_last():
     def fill(asc):
         asc.duplicate(UB[0], 1.0, ROW)
 
-    def kernel(asc, x, there, acc):
-        add(asc, x, there)
-        fill(asc)
-        add(asc, x, acc)
+    @tile
+    def empty(asc):
+        asc.duplicate(UB[1], 1.0, ROW)
 
-    program = recorded(kernel, ("x", 1), ("there", 1), ("acc", 1), kernel_type=KernelType.AIV_ONLY)
+    def kernel(asc, x, acc):
+        fill(asc)
+        asc.data_copy(acc, UB[0], ROW)
+        add(asc, x, acc)
+        empty(asc)
+        add(asc, x, acc[16 * ROW])
+
+    program = recorded(kernel, ("x", 1), ("acc", 17), kernel_type=KernelType.AIV_ONLY)
     found = execute(program, OLD, memories(program, ("acc",))).findings
     assert [(f.code, f.got) for f in found] == [("W-ATOMIC-NOINIT", "32")]
 
