@@ -129,16 +129,8 @@ class _OnChip:
     element: DType
     is_grid: bool
 
-    def here(self) -> _Local:
-        """The lanes in the memories of the core that runs."""
-        found = self.machine.views.get(self)
-        if found is None:
-            found = self._find()
-            self.machine.views[self] = found
-        return found
-
-    def _find(self) -> _Local:
-        """Lanes from here on; of those on the same byte the last one stays."""
+    def find(self) -> _Local:
+        """The lanes in the memories of the core that runs; of those on the same byte the last one stays."""
         memory, start, element = self.machine.local, self.start_bytes, self.element
         in_bytes = self.at.of_bytes(element.bytes)
         span = in_bytes.offsets + start if self.machine.keep_log or not self.is_grid else None
@@ -150,7 +142,7 @@ class _OnChip:
         return _Local(memory.typed(element), memory.written, self.at.offsets + first, span, span)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Global:
     """The lanes of an operand in GM, whose base each call supplies."""
 
@@ -162,7 +154,7 @@ class _Global:
     element: np.dtype[Any]
     complete_since: int = -1
 
-    def here(self) -> Self:
+    def find(self) -> Self:
         """GM is the same on all cores."""
         return self
 
@@ -208,6 +200,15 @@ class _Global:
             memory[self.at.offsets + start] = values
 
 
+class _Views(dict[_OnChip | _Global, _Local | _Global]):
+    """Lanes as one core finds them, each found once."""
+
+    def __missing__(self, area: _OnChip | _Global) -> _Local | _Global:
+        found = area.find()
+        self[area] = found
+        return found
+
+
 def _window(memory: Array, start: int, at: Lanes, element: np.dtype[Any]) -> Array:
     """Grid of lanes as a view of a memory of one-byte items; `start` in bytes, `at` in elements."""
     width = element.itemsize
@@ -234,7 +235,7 @@ class CoreState:
     local: Bytes
     compare_mask: Array = field(default_factory=lambda: np.zeros(0, np.uint8))
     epoch: int = 0
-    views: dict[_OnChip, _Local] = field(default_factory=dict)
+    views: _Views = field(default_factory=_Views)
 
     def restart(self) -> None:
         """Begin another core in the same memories, which nobody has written now."""
@@ -290,7 +291,7 @@ class Machine:
     compare_mask: CompareMask = field(default_factory=lambda: CompareMask(np.zeros(0, np.uint8)))
     """Of the running core."""
     prepared: dict[int, Prepared] = field(default_factory=dict)
-    views: dict[_OnChip, _Local] = field(default_factory=dict)
+    views: _Views = field(default_factory=_Views)
     """Of the running core."""
     _areas: dict[tuple[object, ...], _OnChip] = field(default_factory=dict)
     _core: CoreState | None = None
@@ -349,7 +350,7 @@ class Machine:
         found = self._finder(operand) if self._is_factor(operand) else None
 
         def read() -> Array:
-            here = area.here()
+            here = self.views[area]
             if here.complete_since != self.epoch and not self._is_complete(here):
                 note(here.flags())
             elif found is not None:
@@ -379,7 +380,7 @@ class Machine:
                 found(INDEX_RANGE, int(offsets[~inside][0]), units * unit_bytes)
             good = whole & inside
             at = offsets[good] // unit_bytes
-            here = area.here()
+            here = self.views[area]
             flags = here.flags().reshape(units, unit_bytes)[at]
             if not flags.all():
                 note(flags)
@@ -398,9 +399,10 @@ class Machine:
             if values.size > room:
                 found(OOB_PLACED, values.size * width, room * width)
             fits = min(values.size, room)
-            area = self._area(operand, Lanes.run(fits), operand.dtype, written=True, tensor=tensor).here()
-            area.put(values[:fits])
-            self._complete(area)
+            area = self._area(operand, Lanes.run(fits), operand.dtype, written=True, tensor=tensor)
+            here = self.views[area]
+            here.put(values[:fits])
+            self._complete(here)
 
         return place
 
@@ -409,7 +411,7 @@ class Machine:
         area = self._area(operand, at, operand.dtype, written=True)
 
         def write(values: Array) -> None:
-            here = area.here()
+            here = self.views[area]
             here.put(values)
             self._complete(here)
 
@@ -422,7 +424,7 @@ class Machine:
         note = self._noter(src) if isinstance(target_area, _Global) else _silent
 
         def move() -> None:
-            source, target = source_area.here(), target_area.here()
+            source, target = self.views[source_area], self.views[target_area]
             if source.complete_since == self.epoch or self._is_complete(source):
                 target.put(source.read())
                 self._complete(target)
@@ -440,7 +442,7 @@ class Machine:
         content = np.full(at.size, POISON, np.uint8) if value is None else value
 
         def fill() -> None:
-            here = area.here()
+            here = self.views[area]
             here.put(content)
             if value is None:
                 self._leave(here, flags=False)
@@ -454,7 +456,7 @@ class Machine:
         area = self._area(dst, at, UINT8, written=True)
 
         def disown() -> None:
-            area.here().mark(flags=False)
+            self.views[area].mark(flags=False)
             self.epoch += 1
 
         return disown
@@ -464,7 +466,7 @@ class Machine:
         area, width = self._area(operand, at, operand.dtype), operand.dtype.bytes
 
         def load() -> tuple[Array, Array | None]:
-            here = area.here()
+            here = self.views[area]
             if here.complete_since == self.epoch or self._is_complete(here):
                 return here.read(), None
             return here.read(), np.logical_and.reduce(here.flags().reshape(-1, width), axis=1)
@@ -480,7 +482,7 @@ class Machine:
         area, width = self._area(operand, at, operand.dtype, written=True), operand.dtype.bytes
 
         def store(values: Array, flags: Array | None) -> None:
-            here = area.here()
+            here = self.views[area]
             here.put(values)
             if flags is None or flags.all():
                 self._complete(here)
@@ -623,7 +625,7 @@ class Machine:
         return any(row.op.name == "data_copy_nd2nz" and row.param("n_value") % CUBE_SIDE for row in rows)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _NoGlobal(_Global):
     """Lanes of a GM that nobody keeps: all written, all 0."""
 
