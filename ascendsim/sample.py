@@ -43,14 +43,14 @@ class _Tiles:
     """Every tile of a program, sorted by function, core and number.
 
     A program without a tile that writes GM is taken as if each call that writes GM were a tile, numbered on its core.
+    With `tensors` only calls count that write one of these GM tensors.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, tensors: frozenset[int] | None = None) -> None:
         calls = program.calls
         names = sorted({t.name for t in program.templates})
-        writes = np.array([_writes_gm(t) for t in program.templates], np.bool_)
         function = np.array([names.index(t.name) for t in program.templates], np.int64)
-        is_root = writes[calls["template"]] if len(writes) else np.zeros(0, np.bool_)
+        is_root = _writing(program, tensors)
         numbers = calls["tile"]
         if not (is_root & (numbers >= 0)).any():
             numbers = _numbered(calls["core"], is_root)
@@ -85,9 +85,17 @@ class _Tiles:
             yield tuple(first + np.searchsorted(self.core[first:end], cores, side) for side in ("left", "right"))
 
 
-def _writes_gm(template: Template) -> bool:
-    tensors = template.columns["dst_tensor"]
-    return any(template.tensors[t].buffer is Buffer.GM for t in np.unique(tensors[tensors >= 0]))
+def _writing(program: Program, tensors: frozenset[int] | None) -> Flags:
+    """Which calls write GM, or one of these GM tensors."""
+    found = np.zeros(len(program.calls["core"]), np.bool_)
+    is_meant = np.array([tensors is None or i in tensors for i in range(len(program.gm))], np.bool_)
+    for number, template in enumerate(program.templates):
+        here = np.flatnonzero(program.calls["template"] == number)
+        written = template.columns["dst_tensor"]
+        for tensor in (template.tensors[t] for t in np.unique(written[written >= 0])):
+            if tensor.buffer is Buffer.GM:
+                found[here] |= is_meant[program.slot_tensor[program.calls["slot_start"][here] + tensor.slot]]
+    return found
 
 
 def _numbered(core: Ints, counted: Flags) -> Ints:
@@ -99,7 +107,13 @@ def _numbered(core: Ints, counted: Flags) -> Ints:
     return numbers
 
 
-def choose_tiles(program: Program, how: tuple[str, ...], seed: int = 0, count: int = 1) -> Flags:
+def choose_tiles(
+    program: Program,
+    how: tuple[str, ...],
+    seed: int = 0,
+    count: int = 1,
+    tensors: frozenset[int] | None = None,
+) -> Flags:
     """Return which calls write the output of the chosen tiles, one flag for each call.
 
     Tiles of different functions are chosen separately, because their outputs differ.
@@ -110,6 +124,8 @@ def choose_tiles(program: Program, how: tuple[str, ...], seed: int = 0, count: i
             tile number c * T // C of its T; "random": `count` of all tiles, or all if there are fewer.
         seed: of the random ones; the stream is MT19937, which NumPy has frozen.
         count: how many random ones.
+        tensors: numbers of GM tensors: only tiles that write one of them are chosen among. None for all: also tiles
+            that write what other tiles read.
 
     Raises:
         InputError: an unknown way to choose, or a count below 1.
@@ -119,7 +135,7 @@ def choose_tiles(program: Program, how: tuple[str, ...], seed: int = 0, count: i
         raise InputError(f"sample {unknown[0]!r}: must be among {', '.join(HOW)}")
     if "random" in how and count < 1:
         raise InputError(f"sample_tiles = {count}: must be at least 1")
-    tiles = _Tiles(program)
+    tiles = _Tiles(program, tensors)
     chosen = [np.zeros(0, np.int64)]
     for first, end in tiles.groups():
         diagonal = first + np.arange(len(first)) * (end - first) // len(first)

@@ -193,6 +193,28 @@ def test_what_flags_do_in_program_order(calls, order):
         assert walk.order(program.calls["template"]) is order
 
 
+def order_of(program, most_held, monkeypatch):
+    """(Call, row) in the order in which they run."""
+    monkeypatch.setattr("ascendsim.turns.MOST_HELD", most_held)
+    turns = Turns(program)
+    found = []
+    for stretch in turns.all():
+        for call, part in zip(stretch.calls.tolist(), stretch.parts.tolist(), strict=True):
+            found += [(call, position) for position in turns.parts[part][1]]
+    return found
+
+
+@pytest.mark.parametrize(
+    "calls", [("w", "w", "s", "s"), ("ww", "sw", "s", "s", "sw"), ("sw", "w", "w", "w", "s", "ss")]
+)
+def test_the_order_of_held_rows_is_the_same_however_many_are_remembered(calls, monkeypatch):
+    program = flag_program(*calls)
+    everything = order_of(program, 4096, monkeypatch)
+    assert sorted(everything) == [(c, i) for c, steps in enumerate(calls) for i in range(len(steps))]
+    for most_held in (0, 1, 2):
+        assert order_of(program, most_held, monkeypatch) == everything
+
+
 # ---- lanes ----------------------------------------------------------------------------------------------------------
 
 

@@ -125,6 +125,15 @@ def test_flags_of_what_is_left_out_are_not_waited_for():
     assert [s.core for s in order.stretches if s.is_end] == [0, 1, 2, 3, 4, 5]
 
 
+def test_tiles_are_chosen_among_those_that_write_a_tensor():
+    program = ping_pong(4)
+    names = np.array([t.name for t in program.templates])[program.calls["template"]]
+    every, some = (choose_tiles(program, ("tail",), tensors=t) for t in (None, frozenset([2])))
+    assert sorted(names[every]) == ["consume"] * 4 + ["produce"] * 2
+    assert sorted(names[some]) == ["consume"] * 4
+    assert not choose_tiles(program, ("tail",), tensors=frozenset([0])).any()
+
+
 def test_what_a_deadlock_stops_is_a_deadlock_in_a_sample():
     def kernel(asc, x, y):
         if asc.is_aic:
