@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import EllipsisType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,8 @@ from ascendsim.isa.mmad import MMAD_INIT
 from ascendsim.isa.mmad_arithmetic import accumulate
 from ascendsim.isa.rules import OOB_LOCAL
 from ascendsim.memory import POISON, Bytes, Lanes
-from ascendsim.program import CROSS, Places, Program, Template
-from ascendsim.terms import CUBE_SIDE, Buffer, HalfOverflow, MmadOrder, Pipe
+from ascendsim.program import Places, Program, Template
+from ascendsim.terms import CUBE_SIDE, Buffer, HalfOverflow, MmadOrder
 
 Array = NDArray[Any]
 Index = Array | EllipsisType
@@ -119,7 +119,30 @@ class _Local:
         return self.at
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
+class _OnChip:
+    """The lanes of an operand on chip, on whichever core runs: each core that takes turns has memories of its own."""
+
+    machine: "Machine"
+    start_bytes: int
+    at: Lanes
+    element: DType
+    is_grid: bool
+
+    def find(self) -> _Local:
+        """The lanes in the memories of the core that runs; of those on the same byte the last one stays."""
+        memory, start, element = self.machine.local, self.start_bytes, self.element
+        in_bytes = self.at.of_bytes(element.bytes)
+        span = in_bytes.offsets + start if self.machine.keep_log or not self.is_grid else None
+        if self.is_grid:
+            content = _window(memory.content, start, self.at, element.numpy)
+            return _Local(content, _window(memory.written, start, in_bytes, memory.written.dtype), ..., ..., span)
+        assert span is not None
+        first = start // element.bytes
+        return _Local(memory.typed(element), memory.written, self.at.offsets + first, span, span)
+
+
+@dataclass(slots=True, eq=False)
 class _Global:
     """The lanes of an operand in GM, whose base each call supplies."""
 
@@ -130,6 +153,10 @@ class _Global:
     """In bytes from the operand's start."""
     element: np.dtype[Any]
     complete_since: int = -1
+
+    def find(self) -> Self:
+        """GM is the same on all cores."""
+        return self
 
     def read(self) -> Array:
         """Elements, 1-D."""
@@ -173,6 +200,15 @@ class _Global:
             memory[self.at.offsets + start] = values
 
 
+class _Views(dict[_OnChip | _Global, _Local | _Global]):
+    """Lanes as one core finds them, each found once."""
+
+    def __missing__(self, area: _OnChip | _Global) -> _Local | _Global:
+        found = area.find()
+        self[area] = found
+        return found
+
+
 def _window(memory: Array, start: int, at: Lanes, element: np.dtype[Any]) -> Array:
     """Grid of lanes as a view of a memory of one-byte items; `start` in bytes, `at` in elements."""
     width = element.itemsize
@@ -188,15 +224,24 @@ class Frame:
     registers: list[Array]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CoreState:
-    """A core that stands still while another runs."""
+    """What a core has of its own, while another one runs.
 
-    content: Array
-    written: Array
-    compare_mask: Array
-    slots: list[tuple[Bytes, int]]
-    registers: list[Array]
+    Attributes:
+        views: lanes in its memories, as instructions found them.
+    """
+
+    local: Bytes
+    compare_mask: Array = field(default_factory=lambda: np.zeros(0, np.uint8))
+    epoch: int = 0
+    views: _Views = field(default_factory=_Views)
+
+    def restart(self) -> None:
+        """Begin another core in the same memories, which nobody has written now."""
+        self.local.reset()
+        self.epoch += 1
+        self.compare_mask = np.zeros(0, np.uint8)
 
 
 # ---- one core's memories, as instructions see them ----------------------------------------------------------------
@@ -209,15 +254,11 @@ class Prepared:
     Attributes:
         steps: for each row its execution, None for one that touches no data.
         work: the executions there are, in order.
-        sync: rows on which other pipes or cores may depend: flags, and barriers of all pipes.
-        is_cross: whether cross-core flags are among them.
     """
 
     rows: tuple[Row, ...]
     steps: tuple[Step | None, ...]
     work: tuple[Step, ...]
-    sync: tuple[int, ...]
-    is_cross: bool
 
 
 @dataclass(slots=True)
@@ -250,31 +291,23 @@ class Machine:
     compare_mask: CompareMask = field(default_factory=lambda: CompareMask(np.zeros(0, np.uint8)))
     """Of the running core."""
     prepared: dict[int, Prepared] = field(default_factory=dict)
-    _areas: dict[tuple[object, ...], _Local] = field(default_factory=dict)
+    views: _Views = field(default_factory=_Views)
+    """Of the running core."""
+    _areas: dict[tuple[object, ...], _OnChip] = field(default_factory=dict)
+    _core: CoreState | None = None
     _template: Template | None = None
     _row: Row | None = None
 
-    def start_core(self) -> None:
-        """Begin another core, with memories that nobody has written and no findings."""
-        self.local.reset()
-        self.epoch += 1
-        self.compare_mask.content = np.zeros(0, np.uint8)
-        self.findings = {}
+    def go_on(self, core: CoreState) -> None:
+        """Let a core run with what it has; nothing is copied."""
+        self._core = core
+        self.local, self.views, self.epoch = core.local, core.views, core.epoch
+        self.compare_mask.content = core.compare_mask
 
-    def store_core(self) -> CoreState:
-        """Return what the running core has, to go on with it later."""
-        local = self.local
-        return CoreState(
-            local.content.copy(), local.written.copy(), self.compare_mask.content, self.slots, self.registers
-        )
-
-    def load_core(self, state: CoreState) -> None:
-        """Go on with another core."""
-        self.local.content[:] = state.content
-        self.local.written[:] = state.written
-        self.compare_mask.content = state.compare_mask
-        self.slots, self.registers = state.slots, state.registers
-        self.epoch += 1
+    def set_aside(self) -> None:
+        """Keep what the core has that ran."""
+        assert self._core is not None
+        self._core.compare_mask, self._core.epoch = self.compare_mask.content, self.epoch
 
     def enter(self, frame: "Frame") -> None:
         """Let the rows that follow belong to a call."""
@@ -317,11 +350,12 @@ class Machine:
         found = self._finder(operand) if self._is_factor(operand) else None
 
         def read() -> Array:
-            if area.complete_since != self.epoch and not self._is_complete(area):
-                note(area.flags())
+            here = self.views[area]
+            if here.complete_since != self.epoch and not self._is_complete(here):
+                note(here.flags())
             elif found is not None:
-                _note_nan(area.read(), found)
-            return area.read()
+                _note_nan(here.read(), found)
+            return here.read()
 
         return read
 
@@ -346,11 +380,12 @@ class Machine:
                 found(INDEX_RANGE, int(offsets[~inside][0]), units * unit_bytes)
             good = whole & inside
             at = offsets[good] // unit_bytes
-            flags = area.flags().reshape(units, unit_bytes)[at]
+            here = self.views[area]
+            flags = here.flags().reshape(units, unit_bytes)[at]
             if not flags.all():
                 note(flags)
             values = np.zeros((offsets.size, each), operand.dtype.numpy)
-            values[good] = area.read().reshape(units, each)[at]
+            values[good] = here.read().reshape(units, each)[at]
             return values.reshape(-1)
 
         return pick
@@ -365,8 +400,9 @@ class Machine:
                 found(OOB_PLACED, values.size * width, room * width)
             fits = min(values.size, room)
             area = self._area(operand, Lanes.run(fits), operand.dtype, written=True, tensor=tensor)
-            area.put(values[:fits])
-            self._complete(area)
+            here = self.views[area]
+            here.put(values[:fits])
+            self._complete(here)
 
         return place
 
@@ -375,18 +411,20 @@ class Machine:
         area = self._area(operand, at, operand.dtype, written=True)
 
         def write(values: Array) -> None:
-            area.put(values)
-            self._complete(area)
+            here = self.views[area]
+            here.put(values)
+            self._complete(here)
 
         return write
 
     def mover(self, dst: Operand, dst_at: Lanes, src: Operand, src_at: Lanes) -> Step:
         """Return what moves bytes; unwritten ones stay unwritten, and are noted when they reach GM."""
-        source = self._area(src, src_at, UINT8)
-        target = self._area(dst, dst_at, UINT8, written=True)
-        note = self._noter(src) if isinstance(target, _Global) else _silent
+        source_area = self._area(src, src_at, UINT8)
+        target_area = self._area(dst, dst_at, UINT8, written=True)
+        note = self._noter(src) if isinstance(target_area, _Global) else _silent
 
         def move() -> None:
+            source, target = self.views[source_area], self.views[target_area]
             if source.complete_since == self.epoch or self._is_complete(source):
                 target.put(source.read())
                 self._complete(target)
@@ -404,11 +442,12 @@ class Machine:
         content = np.full(at.size, POISON, np.uint8) if value is None else value
 
         def fill() -> None:
-            area.put(content)
+            here = self.views[area]
+            here.put(content)
             if value is None:
-                self._leave(area, flags=False)
+                self._leave(here, flags=False)
             else:
-                self._complete(area)
+                self._complete(here)
 
         return fill
 
@@ -417,7 +456,7 @@ class Machine:
         area = self._area(dst, at, UINT8, written=True)
 
         def disown() -> None:
-            area.mark(flags=False)
+            self.views[area].mark(flags=False)
             self.epoch += 1
 
         return disown
@@ -427,9 +466,10 @@ class Machine:
         area, width = self._area(operand, at, operand.dtype), operand.dtype.bytes
 
         def load() -> tuple[Array, Array | None]:
-            if area.complete_since == self.epoch or self._is_complete(area):
-                return area.read(), None
-            return area.read(), np.logical_and.reduce(area.flags().reshape(-1, width), axis=1)
+            here = self.views[area]
+            if here.complete_since == self.epoch or self._is_complete(here):
+                return here.read(), None
+            return here.read(), np.logical_and.reduce(here.flags().reshape(-1, width), axis=1)
 
         return load
 
@@ -442,11 +482,12 @@ class Machine:
         area, width = self._area(operand, at, operand.dtype, written=True), operand.dtype.bytes
 
         def store(values: Array, flags: Array | None) -> None:
-            area.put(values)
+            here = self.views[area]
+            here.put(values)
             if flags is None or flags.all():
-                self._complete(area)
+                self._complete(here)
             else:
-                self._leave(area, np.repeat(flags, width))
+                self._leave(here, np.repeat(flags, width))
 
         return store
 
@@ -499,7 +540,7 @@ class Machine:
 
     def _area(
         self, operand: Operand, at: Lanes, element: DType, *, written: bool = False, tensor: TensorRef | None = None
-    ) -> _Local | _Global:
+    ) -> _OnChip | _Global:
         """The lanes of an operand; `tensor` is known where no template is being prepared."""
         tensor = tensor or self._tensor(operand)
         width = element.bytes
@@ -509,20 +550,9 @@ class Machine:
         key = (self.places.of(tensor) + operand.offset_bytes, at, element.code, is_grid)
         known = self._areas.get(key)
         if known is None:
-            known = self._local(key[0] // width, at, element, is_grid=is_grid)
+            known = _OnChip(self, key[0] // width * width, at, element, is_grid)
             self._areas[key] = known
         return known
-
-    def _local(self, first: int, at: Lanes, element: DType, *, is_grid: bool) -> _Local:
-        """Lanes on chip that begin `first` elements from the start; of lanes on the same byte the last one stays."""
-        memory = self.local
-        in_bytes, start = at.of_bytes(element.bytes), first * element.bytes
-        span = in_bytes.offsets + start if self.keep_log or not is_grid else None
-        if is_grid:
-            content = _window(memory.content, start, at, element.numpy)
-            return _Local(content, _window(memory.written, start, in_bytes, memory.written.dtype), ..., ..., span)
-        assert span is not None
-        return _Local(memory.typed(element), memory.written, at.offsets + first, span, span)
 
     def _is_complete(self, area: _Local | _Global) -> bool:
         """Whether all bytes of an area are written; remembered as long as nothing becomes unwritten."""
@@ -567,26 +597,25 @@ class Machine:
         row = self._row
         assert row is not None
         role = next(r for r, o in row.operands if o is operand)
-        tensor = self._tensor(operand).name
+        tensor, buffer = self._tensor(operand).name, self._tensor(operand).buffer
         where = f"{row.op.api} ({self.program.lines[row.line]})"
 
         def note(flags: Array) -> None:
             if (where, role, tensor) not in self.findings:
                 count = int((~flags).sum())
                 fill = {"api": row.op.api, "tensor": tensor}
-                rule = self._unwritten_rule(row, role, is_all=not flags.any())
+                rule = self._unwritten_rule(row, role, buffer, is_all=not flags.any())
                 finding = rule.finding(where, operand=role, got=count, wanted=0, fill=fill)
                 self.findings[where, role, tensor] = finding
 
         return note
 
-    def _unwritten_rule(self, row: Row, role: str, *, is_all: bool) -> Rule:
+    def _unwritten_rule(self, row: Row, role: str, buffer: Buffer, *, is_all: bool) -> Rule:
         """What it is called that a row reads unwritten bytes."""
         if role == "dst" and row.op.reads_dst:
             if row.op.family == "Mmad":
                 return MMAD_INIT
-            assert row.dst is not None
-            return ATOMIC_NOINIT if self._tensor(row.dst).buffer is Buffer.GM else UNINIT
+            return ATOMIC_NOINIT if buffer is Buffer.GM else UNINIT
         is_factor = row.op.family == "Mmad" and role in ("src0", "src1")
         return ND2NZ_ROWS if is_factor and not is_all and self._has_short_tiles() else UNINIT
 
@@ -596,7 +625,7 @@ class Machine:
         return any(row.op.name == "data_copy_nd2nz" and row.param("n_value") % CUBE_SIDE for row in rows)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _NoGlobal(_Global):
     """Lanes of a GM that nobody keeps: all written, all 0."""
 
@@ -620,7 +649,7 @@ class DryMachine(Machine):
 
     def _area(
         self, operand: Operand, at: Lanes, element: DType, *, written: bool = False, tensor: TensorRef | None = None
-    ) -> _Local | _Global:
+    ) -> _OnChip | _Global:
         known = tensor or self._tensor(operand)
         if known.buffer is Buffer.GM:
             return _NoGlobal(self, known.slot, operand.offset_bytes, at.of_bytes(element.bytes), element.numpy)
@@ -648,14 +677,8 @@ def _silent(flags: Array) -> None:
 def prepare_rows(rows: tuple[Row, ...], step: Callable[[Row], Step | None]) -> Prepared:
     """Return rows with their executions."""
     steps = tuple(step(row) for row in rows)
-    sync = tuple(i for i, row in enumerate(rows) if is_sync(row))
     work = tuple(s for s in steps if s is not None)
-    return Prepared(rows, steps, work, sync, any(row.op.name in CROSS for row in rows))
-
-
-def is_sync(row: Row) -> bool:
-    """Whether other pipes may depend on a row: a flag, or a barrier of all pipes."""
-    return row.op.name in ("set_flag", "wait_flag", *CROSS) or (row.op.name == "pipe_barrier" and row.pipe is Pipe.S)
+    return Prepared(rows, steps, work)
 
 
 def written_bytes(spans: list[Array], memory: Bytes) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 Sources: asc-devkit docs, CrossCoreSetFlag, CrossCoreWaitFlag and SyncAll pages.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ascendsim.terms import CoreKind, CrossMode, KernelType
@@ -45,8 +46,9 @@ class CrossFlags:
     """Counts of sets and waits while a program runs: a waiter goes on when every setter has set once more."""
 
     def __init__(self, kernel_type: KernelType, block_dim: int) -> None:
-        self._sets: dict[tuple[CrossFlag, int], int] = {}
-        self._taken: dict[tuple[CrossFlag, int], int] = {}
+        self._cores = block_dim * len(kernel_type.kinds)
+        self._counts: dict[CrossFlag, tuple[list[int], list[int]]] = {}
+        """By flag: for each core how often it has set it, and how often it went on behind it."""
         self._setters: dict[tuple[CrossMode, int], tuple[int, ...]] = {}
         for mode in CrossMode:
             for setters, waiters in groups_of(mode, kernel_type, block_dim):
@@ -55,19 +57,27 @@ class CrossFlags:
 
     def set(self, core: int, flag: CrossFlag) -> None:
         """A core has set a flag."""
-        self._sets[flag, core] = self._sets.get((flag, core), 0) + 1
+        self._of(flag)[0][core] += 1
 
     def is_up(self, core: int, flag: CrossFlag) -> bool:
         """Whether a core that waits for a flag may go on."""
-        setters = self._setters.get((flag.mode, core), ())
-        count = min((self._sets.get((flag, setter), 0) for setter in setters), default=0)
-        return count > self._taken.get((flag, core), 0)
+        return (flag.mode, core) in self._setters and next(self._late(core, flag), None) is None
 
     def take(self, core: int, flag: CrossFlag) -> None:
         """A core that waited for a flag goes on."""
-        self._taken[flag, core] = self._taken.get((flag, core), 0) + 1
+        self._of(flag)[1][core] += 1
 
     def missing(self, core: int, flag: CrossFlag) -> tuple[int, ...]:
         """Return the cores that have not set what a core waits for."""
-        taken = self._taken.get((flag, core), 0)
-        return tuple(s for s in self._setters.get((flag.mode, core), ()) if self._sets.get((flag, s), 0) <= taken)
+        return tuple(self._late(core, flag))
+
+    def _late(self, core: int, flag: CrossFlag) -> Iterator[int]:
+        sets, taken = self._of(flag)
+        return (s for s in self._setters.get((flag.mode, core), ()) if sets[s] <= taken[core])
+
+    def _of(self, flag: CrossFlag) -> tuple[list[int], list[int]]:
+        counts = self._counts.get(flag)
+        if counts is None:
+            counts = [0] * self._cores, [0] * self._cores
+            self._counts[flag] = counts
+        return counts

@@ -54,6 +54,8 @@ class Looker:
         """In the order in which the row reads and writes."""
         self.is_plain = True
         """Whether all that is read must have been written, and all that is written counts as written then."""
+        self.takes_registers = self.sets_registers = False
+        """Whether a row takes its scalar from a register, and whether one sets a register."""
         self.compare_mask = _NotedMask()
         self._tensors = tensors
 
@@ -139,12 +141,14 @@ class Looker:
 
     def scalar(self, row: Row) -> Callable[[], Array]:
         """Return what gives a zero."""
+        self.takes_registers |= row.register >= 0
         zero = unpack(0, row.scalar_dtype)
         return lambda: zero
 
     def register(self, row: Row) -> Callable[[Array], None]:
         """Return what sets no register."""
         del row
+        self.sets_registers = True
         return lambda value: None  # noqa: ARG005
 
     def _note(self, operand: Operand, at: Lanes, *, writes: bool) -> None:

@@ -13,10 +13,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ascendsim.context import Frame
 from ascendsim.cross import CrossFlag
 from ascendsim.errors import Deadlock
-from ascendsim.isa.instruction import Row, Step
+from ascendsim.isa.instruction import Row
 from ascendsim.program import Program
 from ascendsim.terms import CrossMode, HardEvent, Pipe
 
@@ -25,14 +24,11 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A row on its way through the pipes: which one of its template, of which call, and its number on the core."""
+    """A row on its way through the pipes: which one of its template, of which call."""
 
     row: Row
     position: int
     call: int
-    number: int
-    frame: Frame
-    step: Step | None
 
 
 @dataclass(frozen=True, slots=True)

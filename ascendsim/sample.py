@@ -1,30 +1,30 @@
 """Values of some tiles only, for programs too long to be computed whole.
 
-A sample is the output of some tiles, and every call that this output depends on: found backwards, byte by byte, through
-UB and GM. What those calls leave is what a full run leaves; everything else stays unwritten. Which bytes a template
-touches is found once, by running its instructions against a context that only looks; what a template makes of the bytes
-still wanted in UB is remembered, so that a long program is walked at the price of a look-up for each call.
+A sample is the output of some tiles, and every row that this output depends on: found backwards along the order in
+which rows run, byte by byte, through the memories of each core and GM. What those rows leave is what a full run leaves;
+everything else stays unwritten. Which bytes a template touches is found once, by running its instructions against a
+context that only looks; what a template makes of the bytes still wanted on a core is remembered, so that a long program
+is walked at the price of a look-up for each call.
 """
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascendsim.computed import Sample, Tile
-from ascendsim.context import Frame
 from ascendsim.device import Device
 from ascendsim.errors import InputError
 from ascendsim.execute import Execution, execute
 from ascendsim.isa.instruction import Row
 from ascendsim.looker import Looker
 from ascendsim.memory import POISON, Bytes, Lanes
-from ascendsim.pipes import FlagOrder, FlagWalk, Item, Pipes, PipeState
 from ascendsim.program import Places, Program, Template
 from ascendsim.progress import StageProgress
 from ascendsim.terms import Buffer, HalfOverflow
+from ascendsim.turns import Order, Parts, Stretch, Turns
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -43,14 +43,14 @@ class _Tiles:
     """Every tile of a program, sorted by function, core and number.
 
     A program without a tile that writes GM is taken as if each call that writes GM were a tile, numbered on its core.
+    With `tensors` only calls count that write one of these GM tensors.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, tensors: frozenset[int] | None = None) -> None:
         calls = program.calls
         names = sorted({t.name for t in program.templates})
-        writes = np.array([_writes_gm(t) for t in program.templates], np.bool_)
         function = np.array([names.index(t.name) for t in program.templates], np.int64)
-        is_root = writes[calls["template"]] if len(writes) else np.zeros(0, np.bool_)
+        is_root = _writing(program, tensors)
         numbers = calls["tile"]
         if not (is_root & (numbers >= 0)).any():
             numbers = _numbered(calls["core"], is_root)
@@ -85,9 +85,17 @@ class _Tiles:
             yield tuple(first + np.searchsorted(self.core[first:end], cores, side) for side in ("left", "right"))
 
 
-def _writes_gm(template: Template) -> bool:
-    tensors = template.columns["dst_tensor"]
-    return any(template.tensors[t].buffer is Buffer.GM for t in np.unique(tensors[tensors >= 0]))
+def _writing(program: Program, tensors: frozenset[int] | None) -> Flags:
+    """Which calls write GM, or one of these GM tensors."""
+    found = np.zeros(len(program.calls["core"]), np.bool_)
+    is_meant = np.array([tensors is None or i in tensors for i in range(len(program.gm))], np.bool_)
+    for number, template in enumerate(program.templates):
+        here = np.flatnonzero(program.calls["template"] == number)
+        written = template.columns["dst_tensor"]
+        for tensor in (template.tensors[t] for t in np.unique(written[written >= 0])):
+            if tensor.buffer is Buffer.GM:
+                found[here] |= is_meant[program.slot_tensor[program.calls["slot_start"][here] + tensor.slot]]
+    return found
 
 
 def _numbered(core: Ints, counted: Flags) -> Ints:
@@ -99,7 +107,13 @@ def _numbered(core: Ints, counted: Flags) -> Ints:
     return numbers
 
 
-def choose_tiles(program: Program, how: tuple[str, ...], seed: int = 0, count: int = 1) -> Flags:
+def choose_tiles(
+    program: Program,
+    how: tuple[str, ...],
+    seed: int = 0,
+    count: int = 1,
+    tensors: frozenset[int] | None = None,
+) -> Flags:
     """Return which calls write the output of the chosen tiles, one flag for each call.
 
     Tiles of different functions are chosen separately, because their outputs differ.
@@ -110,6 +124,8 @@ def choose_tiles(program: Program, how: tuple[str, ...], seed: int = 0, count: i
             tile number c * T // C of its T; "random": `count` of all tiles, or all if there are fewer.
         seed: of the random ones; the stream is MT19937, which NumPy has frozen.
         count: how many random ones.
+        tensors: numbers of GM tensors: only tiles that write one of them are chosen among. None for all: also tiles
+            that write what other tiles read.
 
     Raises:
         InputError: an unknown way to choose, or a count below 1.
@@ -119,7 +135,7 @@ def choose_tiles(program: Program, how: tuple[str, ...], seed: int = 0, count: i
         raise InputError(f"sample {unknown[0]!r}: must be among {', '.join(HOW)}")
     if "random" in how and count < 1:
         raise InputError(f"sample_tiles = {count}: must be at least 1")
-    tiles = _Tiles(program)
+    tiles = _Tiles(program, tensors)
     chosen = [np.zeros(0, np.int64)]
     for first, end in tiles.groups():
         diagonal = first + np.arange(len(first)) * (end - first) // len(first)
@@ -211,12 +227,16 @@ class Footprint:
     Attributes:
         ub_reads: read before these rows write them.
         ub_writes: written.
+        takes_registers: whether they take the value of a scalar register, which rows before them in the call may set.
+        sets_registers: whether they set one.
     """
 
     ub_reads: Spans
     ub_writes: Spans
     gm_reads: tuple[tuple[int, Spans], ...]
     gm_writes: tuple[tuple[int, Spans], ...]
+    takes_registers: bool
+    sets_registers: bool
 
 
 def _footprint(template: Template, rows: list[Row], places: Places) -> Footprint:
@@ -244,7 +264,12 @@ def _footprint(template: Template, rows: list[Row], places: Places) -> Footprint
         else:
             gm_read[tensor.slot] = gm_read.get(tensor.slot, NOTHING) | (spans - written)
     return Footprint(
-        Spans.of_flags(ub_read), Spans.of_flags(ub_written), tuple(gm_read.items()), tuple(gm_written.items())
+        Spans.of_flags(ub_read),
+        Spans.of_flags(ub_written),
+        tuple(gm_read.items()),
+        tuple(gm_written.items()),
+        looker.takes_registers,
+        looker.sets_registers,
     )
 
 
@@ -256,26 +281,22 @@ def _index(at: Lanes, start: int) -> slice | Ints:
 
 
 class _Footprints:
-    """Parts of templates and what they touch; part number i < T is all of template i of T."""
+    """What parts of templates touch."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, parts: Parts) -> None:
         self._places = program.places({})
         self._templates = program.templates
-        self._numbers: dict[tuple[int, tuple[int, ...]], int] = {}
-        self.parts = [self._look(t, list(t.rows)) for t in program.templates]
+        self._parts = parts
+        self._known: list[Footprint] = []
+        self.of_templates = [self[i] for i in range(len(program.templates))]
 
-    def number(self, template: int, positions: tuple[int, ...]) -> int:
-        """Return the number of some rows of a template."""
-        key = (template, positions)
-        if key not in self._numbers:
+    def __getitem__(self, part: int) -> Footprint:
+        while len(self._known) <= part:
+            template, positions = self._parts[len(self._known)]
             rows = self._templates[template].rows
-            self._numbers[key] = len(self.parts)
-            self.parts.append(self._look(self._templates[template], [rows[p] for p in positions]))
-        return self._numbers[key]
-
-    def _look(self, template: Template, rows: list[Row]) -> Footprint:
-        with np.errstate(all="ignore"):
-            return _footprint(template, rows, self._places)
+            with np.errstate(all="ignore"):
+                self._known.append(_footprint(self._templates[template], [rows[p] for p in positions], self._places))
+        return self._known[part]
 
 
 # ---- which calls an output needs ------------------------------------------------------------------------------------
@@ -284,7 +305,7 @@ class _Footprints:
 class _UbStates:
     """Sets of UB bytes still wanted, by number (0: none), and what going backwards over a part makes of each."""
 
-    def __init__(self, parts: list[Footprint]) -> None:
+    def __init__(self, parts: _Footprints) -> None:
         self._parts = parts
         self._numbers: dict[bytes, int] = {b"": 0}
         self._states = [NOTHING]
@@ -307,89 +328,40 @@ class _UbStates:
         return number
 
 
-Runs = tuple[tuple[int, tuple[int, ...]], ...]
-"""Rows that run one after another: of which call, counted from the current one (0, -1, ..), and which of its rows."""
+class _States(dict[int, int]):
+    """Sets of bytes still wanted on the cores on which there are any, by core."""
 
-
-class _Orders:
-    """In which order rows run where pipes hold some; what a template does to the pipes' state is found once."""
-
-    def __init__(self, program: Program) -> None:
-        self._templates = program.templates
-        self._lines = program.lines
-        self._numbers: dict[object, int] = {}
-        self._states: list[PipeState] = []
-        self._known: list[dict[int, tuple[Runs, int]]] = []
-        self._number(PipeState())
-
-    def runs(self, core: int, templates: list[int]) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-        """(The how-many-th call makes rows run, how many calls back they belong, which rows of that call).
-
-        Raises:
-            Deadlock: rows are left that wait for flags nobody sets.
-        """
-        state = 0
-        for at, template in enumerate(templates):
-            known = self._known[state].get(template)
-            if known is None:
-                known = self._offer(state, template)
-                self._known[state][template] = known
-            ran, state = known
-            for back, positions in ran:
-                yield at, back, positions
-        pipes = Pipes(f"core {core}", self._lines, lambda item: None)  # noqa: ARG005
-        pipes.go_on(self._states[state])
-        pipes.finish()
-
-    def _offer(self, state: int, template: int) -> tuple[Runs, int]:
-        ran: list[tuple[int, list[int]]] = []
-
-        def run(item: Item) -> None:
-            if not item.row.operands:
-                return
-            if not ran or ran[-1][0] != item.call:
-                ran.append((item.call, []))
-            ran[-1][1].append(item.position)
-
-        pipes, frame = Pipes("", self._lines, run), Frame([], [])
-        pipes.go_on(self._states[state])
-        for position, row in enumerate(self._templates[template].rows):
-            pipes.offer(Item(row, position, 0, 0, frame, None))
-        after = pipes.state
-        held = tuple((pipe, tuple(replace(i, call=i.call - 1) for i in line)) for pipe, line in after.held)
-        return tuple((back, tuple(positions)) for back, positions in ran), self._number(PipeState(after.raised, held))
-
-    def _number(self, state: PipeState) -> int:
-        held = tuple((pipe, tuple((i.call, id(i.row)) for i in line)) for pipe, line in state.held)
-        number = self._numbers.setdefault((state.raised, held), len(self._states))
-        if number == len(self._states):
-            self._states.append(state)
-            self._known.append({})
-        return number
+    def put(self, core: int, state: int) -> None:
+        """Say what is wanted on a core."""
+        if state:
+            self[core] = state
+        else:
+            self.pop(core, None)
 
 
 class Closure:
-    """Every call that the final bytes of some calls' output depend on.
-
-    Where cores wait for each other that is every call: which core reads what another has written is not followed.
+    """Every row that the final bytes of some calls' output depend on.
 
     Attributes:
-        needed: which calls.
+        order: those rows.
+        needed: calls of which any row is needed.
         output: the GM bytes that the roots write, as addresses.
     """
 
     def __init__(self, program: Program, roots: Flags) -> None:
         self._program = program
-        self.footprints = _Footprints(program)
-        self._ub = _UbStates(self.footprints.parts)
-        self._flags = FlagWalk(program)
-        self._orders = _Orders(program)
-        self._in_parts = False
+        self._turns = Turns(program)
+        self.footprints = _Footprints(program, self._turns.parts)
+        self._ub = _UbStates(self.footprints)
         self.output = self.written_by(roots)
+        self._roots = roots
         self._wanted = NOTHING
         self._wanted_runs: tuple[list[int], list[int]] = ([], [])
         self._may_matter, self._reads_matter = self._meetings()
-        self.needed = np.ones(len(roots), np.bool_) if program.is_cross else self._fixpoint(roots)
+        self._open: set[int] = set()
+        """Calls whose registers are wanted."""
+        self.needed = np.zeros(len(roots), np.bool_)
+        self.order = Order(self._turns.parts, self._walk())
 
     def written_by(self, calls: Flags, tensors: frozenset[int] | None = None) -> Spans:
         """Return the GM bytes that these calls write, as addresses; only those of some GM tensors, if given."""
@@ -402,7 +374,7 @@ class Closure:
         template, slot_start = self._program.calls["template"], self._program.calls["slot_start"]
         for number in np.unique(template[calls]):
             here = slot_start[calls & (template == number)]
-            for slot, spans in self.footprints.parts[number].gm_writes:
+            for slot, spans in self.footprints[int(number)].gm_writes:
                 at = here + slot
                 if tensors is not None:
                     at = at[np.isin(self._program.slot_tensor[at], list(tensors))]
@@ -413,8 +385,8 @@ class Closure:
 
     def _meetings(self) -> tuple[Flags, Flags]:
         """(Calls whose writes to GM may be wanted by the output or a later call, calls whose reads of GM may be so)."""
-        written = self._hulls([p.gm_writes for p in self.footprints.parts])
-        read = self._hulls([p.gm_reads for p in self.footprints.parts])
+        written = self._hulls([p.gm_writes for p in self.footprints.of_templates])
+        read = self._hulls([p.gm_reads for p in self.footprints.of_templates])
         wanted = Spans.of(read[1], read[2]) | self.output
         ever_written = Spans.of(written[1], written[2])
         count = len(self._program.calls["core"])
@@ -436,58 +408,79 @@ class Closure:
         call, starts, ends = (np.concatenate(column) for column in zip(*found, strict=True))
         return call, starts, ends
 
-    def _fixpoint(self, roots: Flags) -> Flags:
-        """Walk backwards; where pipes split calls, again until a call found needed in one part is so in all."""
-        forced, needed = roots, self._walk(roots)
-        while self._in_parts and (needed != forced).any():
-            forced, needed = needed, self._walk(needed)
-        return needed
-
-    def _walk(self, forced: Flags) -> Flags:
-        needed = forced.copy()
+    def _walk(self) -> list[Stretch]:
+        """Go backwards over everything that runs; return what is needed of it, forwards."""
         self._want(self.output)
-        core = self._program.calls["core"]
+        kept: list[Stretch] = []
+        if self._program.is_cross:
+            stretches = list(self._turns.all())
+            needed = self._needed_of(stretches)
+            ends = np.cumsum([len(s.calls) for s in stretches])[:-1]
+            kept = [s.only(chosen) for s, chosen in zip(stretches, np.split(needed, ends), strict=True)]
+            return [s for s in kept if s.calls.size or s.is_end]
         for number in range(self._program.core_count - 1, -1, -1):
-            calls = np.flatnonzero(core == number)
-            candidate = forced[calls] | self._may_matter[calls]
-            if candidate.any():
-                self._walk_core(number, calls, forced, needed)
+            stretch = self._turns.core(number)
+            kept.append(stretch.only(self._needed_of([stretch])))
+        return kept[::-1]
+
+    def _needed_of(self, stretches: list[Stretch]) -> Flags:
+        """Which rows of stretches are needed, from the last to the first of all their cores' rows."""
+        calls = np.concatenate([s.calls for s in stretches])
+        parts = np.concatenate([s.parts for s in stretches])
+        cores = np.repeat([s.core for s in stretches], [len(s.calls) for s in stretches])
+        needed = np.zeros(len(calls), np.bool_)
+        is_candidate = (self._roots | self._may_matter)[calls] | self._sets_register()[parts]
+        if is_candidate.any():
+            needed[self._passed(cores, calls, parts, is_candidate)] = True
+        self.needed[calls[needed]] = True
         return needed
 
-    def _walk_core(self, core: int, calls: Ints, forced: Flags, needed: Flags) -> None:
-        """Go backwards over a core's calls and enter those that write what is wanted after them."""
-        calls, parts = self._sequence(core, calls)
-        is_forced, is_candidate = forced[calls].tolist(), (forced | self._may_matter)[calls]
-        candidates = np.flatnonzero(is_candidate).tolist()
-        call_list, part_list, candidate_list = calls.tolist(), parts.tolist(), is_candidate.tolist()
-        state, at = 0, len(call_list) - 1
+    def _passed(self, cores: Ints, calls: Ints, parts: Ints, is_candidate: Flags) -> list[int]:
+        """Go backwards over rows and enter those that write what is wanted after them; return which these are.
+
+        Rows of a core on which nothing is wanted are looked at only if they are candidates.
+        """
+        core_list, call_list, part_list = cores.tolist(), calls.tolist(), parts.tolist()
+        candidates, candidate_list = np.flatnonzero(is_candidate).tolist(), is_candidate.tolist()
+        is_root = self._roots[calls].tolist()
+        states, needed, at = _States(), list[int](), len(call_list) - 1
         while at >= 0:
-            if state == 0:  # nothing of UB is wanted: only calls that write GM can be next
+            if not states:
                 place = bisect_right(candidates, at)
                 if place == 0:
-                    return
+                    break
                 at = candidates[place - 1]
-            call, part = call_list[at], part_list[at]
-            is_wanted, before = self._ub.before(state, part)
-            if is_wanted or is_forced[at] or (candidate_list[at] and self._writes_wanted(call, part)):
-                needed[call] = True
-                state = before
-                self._pass_gm(call, part)
+            core = core_list[at]
+            state = states.get(core, 0)
+            if state or candidate_list[at]:
+                call, part = call_list[at], part_list[at]
+                is_wanted, before = self._ub.before(state, part)
+                if (
+                    is_wanted
+                    or is_root[at]
+                    or (candidate_list[at] and self._writes_wanted(call, part))
+                    or self._sets_wanted(call, part)
+                ):
+                    needed.append(at)
+                    states.put(core, before)
+                    self._pass_gm(call, part)
+                    self._pass_registers(call, part)
             at -= 1
+        return needed
 
-    def _sequence(self, core: int, calls: Ints) -> tuple[Ints, Ints]:
-        """(Call, part of its template) in the order in which a core runs them."""
-        templates = self._program.calls["template"][calls]
-        if self._flags.order(templates) is not FlagOrder.HELD:
-            return calls, templates
-        self._in_parts = True
-        template_list = templates.tolist()
-        ran: list[int] = []
-        parts: list[int] = []
-        for at, back, positions in self._orders.runs(core, template_list):
-            ran.append(at + back)
-            parts.append(self.footprints.number(template_list[at + back], positions))
-        return calls[np.array(ran, np.int64)], np.array(parts, np.int64)
+    def _sets_register(self) -> Flags:
+        """By part: whether it sets a register that another part of its call may take."""
+        whole = len(self._program.templates)
+        count = len(self._turns.parts)
+        return np.array([part >= whole and self.footprints[part].sets_registers for part in range(count)], np.bool_)
+
+    def _sets_wanted(self, call: int, part: int) -> bool:
+        return call in self._open and self.footprints[part].sets_registers
+
+    def _pass_registers(self, call: int, part: int) -> None:
+        """A call in parts: what sets registers that later rows take."""
+        if self.footprints[part].takes_registers:
+            self._open.add(call)
 
     def _want(self, spans: Spans) -> None:
         self._wanted = spans
@@ -500,7 +493,7 @@ class Closure:
         """What a call writes to GM, slot by slot, where its hull has something wanted in it."""
         starts, ends = self._wanted_runs
         first_slot = int(self._program.calls["slot_start"][call])
-        for slot, spans in self.footprints.parts[part].gm_writes:
+        for slot, spans in self.footprints[part].gm_writes:
             base = int(self._program.slot_base_bytes[first_slot + slot])
             next_one = bisect_right(ends, base + int(spans.starts[0])) if len(spans) else len(ends)
             if next_one < len(ends) and starts[next_one] < base + int(spans.ends[-1]):
@@ -512,7 +505,7 @@ class Closure:
             self._want(self._wanted - spans)
         if self._reads_matter[call]:
             first_slot = int(self._program.calls["slot_start"][call])
-            for slot, spans in self.footprints.parts[part].gm_reads:
+            for slot, spans in self.footprints[part].gm_reads:
                 self._want(self._wanted | spans.shifted(int(self._program.slot_base_bytes[first_slot + slot])))
 
 
@@ -549,7 +542,7 @@ def execute_sample(
     closure = Closure(program, roots)
     filled = frozenset(i for i, memory in enumerate(gm) if memory.written.any())
     execution = execute(
-        program, device, gm, overflow=overflow, log_core=log_core, only=closure.needed, progress=progress
+        program, device, gm, overflow=overflow, log_core=log_core, order=closure.order, progress=progress
     )
     everything = np.ones(len(roots), np.bool_)
     left = closure.written_by(closure.needed) | closure.written_by(everything, filled)

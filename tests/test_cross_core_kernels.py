@@ -17,6 +17,7 @@ from ascendsim.program import from_arrays, to_arrays
 from ascendsim.record import record, tile
 from ascendsim.sample import execute_sample
 from ascendsim.terms import HardEvent, KernelType, Pipe, TPosition
+from ascendsim.turns import Turns
 
 DEVICE = load_device("Ascend910B1")
 NEW = load_device("Ascend950PR_9589")
@@ -458,7 +459,7 @@ def test_a_sample_of_a_program_whose_cores_wait_computes_what_it_needs_of_the_ot
 def test_calls_that_are_not_computed_keep_their_flags():
     program = recorded(ping_pong(3), one(256))
     only = np.zeros(len(program.calls["core"]), np.bool_)
-    (memory,), findings = executed(program, np.arange(256, dtype=np.float32), only=only)
+    (memory,), findings = executed(program, np.arange(256, dtype=np.float32), order=Turns(program).chosen(only))
     assert floats(memory).tolist() == list(range(256))
     assert findings == ()
 

@@ -15,6 +15,7 @@ from ascendsim.memory import Bytes, Lanes, LocalTensor, place_in_gm
 from ascendsim.pipes import FlagOrder, FlagWalk
 from ascendsim.record import record, tile
 from ascendsim.terms import HardEvent, Pipe, TPosition
+from ascendsim.turns import Turns
 
 DEVICE = load_device("Ascend910B1")
 A = LocalTensor("a", TPosition.VECCALC, FLOAT, 0, 32)
@@ -58,7 +59,7 @@ def test_only_some_calls():
 
     program = recorded(kernel, 32)
     memory = (Bytes(128),)
-    execute(program, DEVICE, memory, only=np.array([False, True, False, True]))
+    execute(program, DEVICE, memory, order=Turns(program).chosen(np.array([False, True, False, True])))
     assert memory[0].written.reshape(4, 32).all(axis=1).tolist() == [False, True, False, True]
     assert memory[0].content.view(np.float32)[[8, 24]].tolist() == [1, 3]
 
@@ -85,14 +86,15 @@ def test_flags_of_calls_left_out_still_hold_and_wake():
     program = recorded(kernel, 16)
     for only, want in ((None, 2), (np.array([True, True, False, False]), 6)):
         memory = (Bytes.of(np.ones(16, np.float32)),)
-        done = execute(program, DEVICE, memory, only=only)
+        done = execute(program, DEVICE, memory, order=None if only is None else Turns(program).chosen(only))
         assert done.findings == ()
         assert memory[0].content.view(np.float32)[0] == want
 
 
 def test_left_out_calls_can_still_deadlock():
+    program = flag_program("w")
     with pytest.raises(Deadlock):
-        execute(flag_program("w"), DEVICE, (), only=np.array([False]))
+        execute(program, DEVICE, (), order=Turns(program).chosen(np.array([False])))
 
 
 def test_a_template_is_prepared_once_for_all_its_calls_and_cores():
@@ -189,6 +191,28 @@ def test_what_flags_do_in_program_order(calls, order):
     walk = FlagWalk(program)
     for _ in range(2):
         assert walk.order(program.calls["template"]) is order
+
+
+def order_of(program, most_held, monkeypatch):
+    """(Call, row) in the order in which they run."""
+    monkeypatch.setattr("ascendsim.turns.MOST_HELD", most_held)
+    turns = Turns(program)
+    found = []
+    for stretch in turns.all():
+        for call, part in zip(stretch.calls.tolist(), stretch.parts.tolist(), strict=True):
+            found += [(call, position) for position in turns.parts[part][1]]
+    return found
+
+
+@pytest.mark.parametrize(
+    "calls", [("w", "w", "s", "s"), ("ww", "sw", "s", "s", "sw"), ("sw", "w", "w", "w", "s", "ss")]
+)
+def test_the_order_of_held_rows_is_the_same_however_many_are_remembered(calls, monkeypatch):
+    program = flag_program(*calls)
+    everything = order_of(program, 4096, monkeypatch)
+    assert sorted(everything) == [(c, i) for c, steps in enumerate(calls) for i in range(len(steps))]
+    for most_held in (0, 1, 2):
+        assert order_of(program, most_held, monkeypatch) == everything
 
 
 # ---- lanes ----------------------------------------------------------------------------------------------------------

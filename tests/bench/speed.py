@@ -3,6 +3,7 @@
 Not collected by default: `make bench`, or `pytest tests/bench/speed.py`. How figures grow: tests/bench/growth.py.
 """
 
+import between_cores
 import numpy as np
 import programs
 import pytest
@@ -14,6 +15,7 @@ from ascendsim.engine.both import disagreements
 from ascendsim.execute import execute
 from ascendsim.isa.mmad_arithmetic import accumulate
 from ascendsim.machine import _gm_bytes
+from ascendsim.sample import execute_sample
 from ascendsim.terms import MmadOrder
 from ascendsim.window import rows_to_keep
 
@@ -88,6 +90,28 @@ def test_executing(benchmark):
     assert execution.findings == ()
     assert np.all(gm[2].written)
     _rate(benchmark, made.rows)
+
+
+def test_values_of_cores_that_wait_for_each_other(benchmark):
+    """49,680 calls on 24 AIC and 48 AIV, which wait in every round."""
+    program = between_cores.recorded(500, 16)
+    gm = between_cores.memories(program)
+    execution = benchmark.pedantic(execute, (program, between_cores.DEVICE, gm), rounds=1)
+    assert (execution.findings, len(program.calls["core"])) == ((), 49_680)
+    assert np.all(gm[5].written)
+    _rate(benchmark, len(program))
+
+
+def test_sample_of_cores_that_wait_for_each_other(benchmark):
+    """Three blocks of the same program."""
+    program = between_cores.recorded(500, 16)
+    gm = between_cores.memories(program)
+    names = np.array([t.name for t in program.templates])[program.calls["template"]]
+    last = np.flatnonzero(names == "scale")
+    roots = np.isin(np.arange(len(names)), last[[0, len(last) // 2, -1]])
+    execution, sample = benchmark.pedantic(execute_sample, (program, between_cores.DEVICE, gm, roots), rounds=1)
+    assert execution.findings == ()
+    assert (len(sample.tiles), sample.calls_run, sample.calls) == (3, 389, 49_680)
 
 
 @pytest.mark.parametrize("shape", [(128, 128, 128), (128, 64, 256), (16, 16, 16)], ids=str)
