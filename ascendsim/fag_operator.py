@@ -11,10 +11,10 @@ from ascendsim.device import Device
 from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT8, UINT8, DType
 from ascendsim.errors import InputError
 from ascendsim.op_host.fag_call import AXES, COMPRESSED_MASK_MODES, FagCall, read_shape
+from ascendsim.op_host.fag_kernels import FagKernelTiling, kernel_tiling
 from ascendsim.op_host.fag_params import FagDtype, FagParams
 from ascendsim.op_host.fag_platform import fag_platform
-from ascendsim.op_host.fag_result import FagTiling, TileOverride
-from ascendsim.op_host.fag_same_ab import SameAbTiling, same_ab_kernel
+from ascendsim.op_host.fag_result import TileOverride
 from ascendsim.op_host.fag_tiling import fag_tiling
 from ascendsim.reference.attention import Attention
 
@@ -23,8 +23,8 @@ Shapes = Mapping[str, tuple[tuple[int, ...], DType]]
 
 INPUTS: Final = ("query", "key", "value", "dy", "softmax_max", "softmax_sum", "attention_in")
 OUTPUTS: Final = ("dq", "dk", "dv")
-OPTIONAL: Final = ("atten_mask",)
-MADE: Final = frozenset({"softmax_max", "softmax_sum", "attention_in", "atten_mask"})
+OPTIONAL: Final = ("atten_mask", "pse_shift", "drop_mask")
+MADE: Final = frozenset({"softmax_max", "softmax_sum", "attention_in", "atten_mask", "drop_mask"})
 """Inputs that `fill = "operator"` makes from the others."""
 WORKSPACE: Final = "workspace"
 
@@ -36,6 +36,8 @@ _PUBLIC: Final = {
     "softmax_sum": "softmaxSum",
     "attention_in": "attentionIn",
     "atten_mask": "attenMask",
+    "pse_shift": "pseShift",
+    "drop_mask": "dropMask",
 }
 """The interface's spelling of names that differ from it."""
 _BYTES: Final = (INT8, UINT8)
@@ -52,6 +54,9 @@ class FagKeys(BaseModel):
     sparse_mode: int = Field(default=0, ge=0, le=4)
     pre_tokens: int = 65536
     next_tokens: int = 65536
+    keep_prob: float = 1.0
+    pse_type: int = Field(default=1, ge=0, le=1)
+    deterministic: bool = False
     template: int | None = None
     """Priority of the only template to ask; left out, all are asked as the operator asks them."""
     cv_s1: int | None = Field(default=None, ge=1)
@@ -63,7 +68,7 @@ class FagKeys(BaseModel):
 # ---- host ------------------------------------------------------------------------------------------------------------
 
 
-def fag_host(device: Device, shapes: Shapes, keys: FagKeys, nums: Mapping[str, int]) -> SameAbTiling:
+def fag_host(device: Device, shapes: Shapes, keys: FagKeys, nums: Mapping[str, int]) -> FagKernelTiling:
     """Return what the kernel takes.
 
     Raises:
@@ -75,25 +80,16 @@ def fag_host(device: Device, shapes: Shapes, keys: FagKeys, nums: Mapping[str, i
     _check_shapes(shapes, params)
     override = TileOverride(keys.cv_s1, keys.cv_s2, keys.vec_s1, keys.vec_s2)
     tiling = fag_tiling(params, device, priority=keys.template, override=override)
-    _check_tiling(tiling)
-    names = (*(name for name in (*INPUTS, *OUTPUTS, *OPTIONAL) if name in shapes), WORKSPACE)
-    call = FagCall(params, read_shape(params), fag_platform(device))
-    return same_ab_kernel(call, tiling, names)
-
-
-def fag_workspace_bytes(tiling: SameAbTiling) -> int:
-    """Return the length of the workspace."""
-    return tiling.workspace_bytes
-
-
-def _check_tiling(tiling: FagTiling) -> None:
     if tiling.status == "failed":
         raise InputError("; ".join(tiling.reasons))
-    if tiling.template != "SameAB":
-        raise InputError(
-            f"template {tiling.template} takes this call, of which there is no kernel yet; longer sequences go to "
-            "SameAB, and tiling.template = 15500 asks for it"
-        )
+    names = (*(name for name in (*INPUTS, *OUTPUTS, *OPTIONAL) if name in shapes), WORKSPACE)
+    call = FagCall(params, read_shape(params), fag_platform(device))
+    return kernel_tiling(call, tiling, names)
+
+
+def fag_workspace_bytes(tiling: FagKernelTiling) -> int:
+    """Return the length of the workspace."""
+    return tiling.workspace_bytes
 
 
 def _axes(name: str, shape: tuple[int, ...], keys: FagKeys, heads: int) -> dict[str, int]:
@@ -136,15 +132,24 @@ def _params(shapes: Shapes, keys: FagKeys) -> FagParams:
         sparse_mode=keys.sparse_mode,
         pre_tokens=keys.pre_tokens,
         next_tokens=keys.next_tokens,
-        atten_mask=shapes["atten_mask"][0] if "atten_mask" in shapes else None,
+        atten_mask=_shape_of("atten_mask", shapes),
+        pse=_shape_of("pse_shift", shapes),
+        drop_mask=_shape_of("drop_mask", shapes),
+        keep_prob=keys.keep_prob,
+        pse_type=keys.pse_type,
+        deterministic=keys.deterministic,
     )
+
+
+def _shape_of(name: str, shapes: Shapes) -> tuple[int, ...] | None:
+    return shapes[name][0] if name in shapes else None
 
 
 def _check_shapes(shapes: Shapes, params: FagParams) -> None:
     for name, (shape, element) in shapes.items():
-        if name == "atten_mask":
+        if name in ("atten_mask", "drop_mask"):
             if element not in _BYTES:
-                raise InputError(f"tensors.{name}: dtype {element}; must be uint8_t or int8_t, one byte a score")
+                raise InputError(f"tensors.{name}: dtype {element}; must be uint8_t or int8_t")
             continue
         wanted = params.shape_of(_PUBLIC.get(name, name))
         kind = FLOAT if name.startswith("softmax") else params.element
@@ -168,10 +173,17 @@ def fag_made(inputs: Mapping[str, Array], keys: FagKeys, shapes: Shapes) -> dict
     made: dict[str, Array] = {}
     if "atten_mask" in shapes:
         made["atten_mask"] = _mask(shapes["atten_mask"][0], keys)
+    if "drop_mask" in shapes:
+        made["drop_mask"] = _drop_mask(shapes["drop_mask"][0], keys)
     given = dict(inputs) | made
     params = _params(_shapes_of(given), keys)
     forward = _attention(params).forward(
-        given["query"], given["key"], given["value"], atten_mask=_hidden(params, given.get("atten_mask"))
+        given["query"],
+        given["key"],
+        given["value"],
+        pse=given.get("pse_shift"),
+        atten_mask=_hidden(params, given.get("atten_mask")),
+        drop_mask=_bits(given.get("drop_mask")),
     )
     made |= {
         "softmax_max": forward.softmax_max,
@@ -196,6 +208,16 @@ def _mask(shape: tuple[int, ...], keys: FagKeys) -> Array:
     return np.broadcast_to(hidden, shape).astype(np.float64)
 
 
+def _drop_mask(shape: tuple[int, ...], keys: FagKeys) -> Array:
+    """Bits in bytes, each 1 with the probability keep_prob; drawn from a fixed seed."""
+    kept = np.random.default_rng(0).random((*shape, 8)) < keys.keep_prob
+    return np.packbits(kept, axis=-1, bitorder="little")[..., 0].astype(np.float64)
+
+
+def _bits(drop_mask: Array | None) -> Array | None:
+    return None if drop_mask is None else np.asarray(drop_mask).astype(np.uint8)
+
+
 def _hidden(params: FagParams, mask: Array | None) -> Array | None:
     """Which scores are hidden, to spread over [B, N1, S1, S2]; a compressed mask stands for the band of its mode."""
     if mask is None:
@@ -213,7 +235,9 @@ def _hidden(params: FagParams, mask: Array | None) -> Array | None:
 
 def _attention(params: FagParams) -> Attention:
     assert params.layout != "TND"
-    return Attention(params.N1, params.scale_value, params.layout, params.N2)
+    return Attention(
+        params.N1, params.scale_value, params.layout, params.N2, pse_type=params.pse_type, keep_prob=params.keep_prob
+    )
 
 
 # ---- expected values -------------------------------------------------------------------------------------------------
@@ -229,6 +253,8 @@ def fag_reference(
         inputs["key"],
         inputs["value"],
         inputs["dy"],
+        pse=inputs.get("pse_shift"),
+        drop_mask=_bits(inputs.get("drop_mask")),
         atten_mask=_hidden(params, inputs.get("atten_mask")),
     )
     values = {"dq": gradients.dq, "dk": gradients.dk, "dv": gradients.dv}

@@ -25,7 +25,7 @@ from ascendsim.fag_operator import (
 )
 from ascendsim.op_host.matmul import BIAS_QUEUES, QUEUES, MatmulChoice, MatmulTensors, MatmulTiling, matmul_tiling
 from ascendsim.op_host.softmax_grad_operator import SoftmaxGradOperatorTiling, TmpBytes, operator_tiling
-from ascendsim.op_kernel.fag_same_ab import fag_same_ab
+from ascendsim.op_kernel.fag_operator import flash_attention_score_grad
 from ascendsim.op_kernel.matmul import matmul, matmul_bias
 from ascendsim.op_kernel.softmax_grad_operator import softmax_grad_operator
 from ascendsim.record import Kernel
@@ -249,7 +249,7 @@ OPERATORS = {
         outputs=OUTPUTS,
         queues={},
         tiling_model=FagKeys,
-        kernel=fag_same_ab,
+        kernel=flash_attention_score_grad,
         host=fag_host,
         reference=_fag_reference,
         shapes=None,

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from ascendsim.dtypes import FLOAT
 from ascendsim.isa.move import DataCopyExtParams, DataCopyPadExtParams, DataCopyParams
 from ascendsim.memory import GlobalTensor, LocalTensor
+from ascendsim.op_host.fag_parts import Rows, nz_sum_at
 from ascendsim.op_host.fag_passes import NZ_BUFFERS
-from ascendsim.op_host.fag_same_ab import Rows, RowTermUb, SameAbTiling, nz_sum_at
+from ascendsim.op_host.fag_same_ab import RowTermUb, SameAbTiling
 from ascendsim.op_host.fag_tiling_same_ab import NZ_SPARE
 from ascendsim.op_host.softmax import soft_max_grad_tiling_func
 from ascendsim.op_kernel.fag_tiles import NZ_BLOCKS, nz_to_rows

@@ -21,15 +21,8 @@ from dataclasses import dataclass
 from ascendsim.dtypes import FLOAT, DType
 from ascendsim.memory import GlobalTensor
 from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block, Share, shares, vector_step
-from ascendsim.op_host.fag_same_ab import (
-    BUFFERS,
-    Products,
-    Rows,
-    SameAbTiling,
-    block_products,
-    nz_sum_at,
-    score_pitch,
-)
+from ascendsim.op_host.fag_parts import BUFFERS, Rows, nz_sum_at, score_pitch
+from ascendsim.op_host.fag_same_ab import Products, SameAbTiling, block_products
 from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
 from ascendsim.op_kernel.fag_l1_custom import (
     L1Queues,
@@ -42,6 +35,7 @@ from ascendsim.op_kernel.fag_l1_custom import (
     value_gradient,
 )
 from ascendsim.op_kernel.fag_passes import row_terms, store_gradients, zero_sums
+from ascendsim.op_kernel.fag_tensors import Tensors
 from ascendsim.op_kernel.fag_tiles import STEP_A, STEP_B, SubTile, Turn, Ub, step_a, step_b
 from ascendsim.op_kernel.matmul import Operands, Queues, init_queues, iterate_all
 from ascendsim.record import AiCore, tile
@@ -60,37 +54,17 @@ STATISTICS = 8
 """How often GM holds a row's statistic: one datablock."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tensors:
-    """The kernel's tensors in GM; atten_mask may be missing."""
-
-    query: GlobalTensor
-    key: GlobalTensor
-    value: GlobalTensor
-    dy: GlobalTensor
-    softmax_max: GlobalTensor
-    softmax_sum: GlobalTensor
-    attention_in: GlobalTensor
-    dq: GlobalTensor
-    dk: GlobalTensor
-    dv: GlobalTensor
-    workspace: GlobalTensor
-    atten_mask: GlobalTensor | None = None
-
-
-def fag_same_ab(asc: AiCore, *arguments: GlobalTensor | SameAbTiling) -> None:
+def fag_same_ab(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
     """Run on one core.
 
     Args:
         asc: the core.
-        arguments: the tensors that the tiling names, then the tiling.
+        gm: the tensors.
+        t: the tiling.
 
     Raises:
         KernelError: block_dim is not the tiling's.
     """
-    t = arguments[-1]
-    assert isinstance(t, SameAbTiling)
-    gm = Tensors(**{n: x for n, x in zip(t.names, arguments, strict=False) if isinstance(x, GlobalTensor)})
     if asc.get_block_num() != t.block_dim:
         raise asc.fail(
             f"block_dim {asc.get_block_num()}: the tiling deals its blocks to {t.block_dim} AI Cores; leave block_dim "

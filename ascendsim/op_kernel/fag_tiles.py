@@ -15,7 +15,7 @@ from ascendsim.dtypes import FLOAT, UINT8, DType
 from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams
 from ascendsim.isa.move import CopyRepeatParams, DataCopyExtParams, DataCopyParams
 from ascendsim.memory import GlobalTensor, LocalTensor
-from ascendsim.op_host.fag_same_ab import MainUb
+from ascendsim.op_host.fag_parts import MainUb
 from ascendsim.op_host.softmax_family import soft_max_tiling_func
 from ascendsim.op_kernel.select_with_bytes_mask import SelectWithBytesMaskShapeInfo, select_with_bytes_mask
 from ascendsim.op_kernel.simple_softmax import simple_softmax
@@ -142,26 +142,26 @@ def step_a(
         asc.data_copy(max_local, maxima, sub.rows * FLOAT.per_datablock)
         for mask in (hides, keeps):
             if mask:
-                _load_mask(asc, mask, mask_pitch, ub, sub)
+                load_mask(asc, mask, mask_pitch, ub, sub)
                 break
-        _load_scores(asc, s, scores, sub)
-        _pass(asc, HardEvent.MTE2_V, STEP_A)
+        load_scores(asc, s, scores, sub)
+        pass_on(asc, HardEvent.MTE2_V, STEP_A)
     with asc.trace("P"):
         if sub.is_nz:
-            _to_rows(asc, s, ub, sub)
+            to_rows(asc, s, ub, sub)
         asc.muls(s, s, scale, sub.count)
         asc.pipe_barrier(Pipe.V)
         if hides:
-            _hide(asc, s, ub, sub, is_inverted=False)
+            hide(asc, s, ub, sub, is_inverted=False)
         if keeps and hides:
-            _pass(asc, HardEvent.V_MTE2, STEP_A)
-            _load_mask(asc, keeps, mask_pitch, ub, sub)
-            _pass(asc, HardEvent.MTE2_V, STEP_A)
+            pass_on(asc, HardEvent.V_MTE2, STEP_A)
+            load_mask(asc, keeps, mask_pitch, ub, sub)
+            pass_on(asc, HardEvent.MTE2_V, STEP_A)
         if keeps:
-            _hide(asc, s, ub, sub, is_inverted=True)
-        _softmax(asc, p, s, sum_local, max_local, ub, sub)
+            hide(asc, s, ub, sub, is_inverted=True)
+        probabilities(asc, p, s, sum_local, max_local, ub, sub)
         asc.pipe_barrier(Pipe.V)
-    _store_narrow(asc, result, p, at.narrow, ub, sub, turn, STEP_A)
+    store_narrow(asc, result, p, at.narrow, ub, sub, turn, STEP_A)
 
 
 @tile
@@ -193,11 +193,11 @@ def step_b(
             asc.wait_flag(HardEvent.MTE3_MTE2, STEP_B)
         if turn.starts_strip:
             asc.data_copy(row_local, row_terms, sub.rows * FLOAT.per_datablock)
-        _load_scores(asc, d_a, grad, sub)
-        _pass(asc, HardEvent.MTE2_V, STEP_B)
+        load_scores(asc, d_a, grad, sub)
+        pass_on(asc, HardEvent.MTE2_V, STEP_B)
     with asc.trace("dS"):
         if sub.is_nz:
-            _to_rows(asc, d_a, ub, sub)
+            to_rows(asc, d_a, ub, sub)
         blocks = sub.width // FLOAT.per_datablock
         strides = BinaryRepeatParams(1, 1, 0, blocks, blocks, 1)
         for column in range(0, sub.width, LANES):
@@ -205,16 +205,16 @@ def step_b(
         asc.pipe_barrier(Pipe.V)
         asc.mul(d_a, p, d_a, sub.count)
         asc.pipe_barrier(Pipe.V)
-    _store_narrow(asc, result, d_a, at.grad, ub, sub, turn, STEP_B)
+    store_narrow(asc, result, d_a, at.grad, ub, sub, turn, STEP_B)
 
 
-def _pass(asc: AiCore, event: HardEvent, event_id: int) -> None:
+def pass_on(asc: AiCore, event: HardEvent, event_id: int) -> None:
     """Let one pipe wait for what the other has done so far."""
     asc.set_flag(event, event_id)
     asc.wait_flag(event, event_id)
 
 
-def _load_scores(asc: AiCore, dst: LocalTensor, src: GlobalTensor, sub: SubTile) -> None:
+def load_scores(asc: AiCore, dst: LocalTensor, src: GlobalTensor, sub: SubTile) -> None:
     """Load a tile; of NZ each 16 columns leave a datablock free behind them, so that rows of all meet other banks."""
     if sub.is_nz:
         column, between = sub.rows * NZ_BLOCKS, sub.pitch // FLOAT.per_datablock
@@ -227,19 +227,21 @@ def _load_scores(asc: AiCore, dst: LocalTensor, src: GlobalTensor, sub: SubTile)
     asc.data_copy(dst, src, DataCopyParams(sub.rows, row, gap, 0))
 
 
-def _load_mask(asc: AiCore, mask: GlobalTensor, pitch: int, ub: Ub, sub: SubTile) -> None:
+def load_mask(asc: AiCore, mask: GlobalTensor, pitch: int, ub: Ub, sub: SubTile) -> None:
+    """Load the mask bytes of a tile, rows of whole datablocks."""
     local = ub.bytes(ub.at.mask, sub.rows * align_up(sub.columns, DATABLOCK_BYTES))
     asc.data_copy_pad(local, mask, DataCopyExtParams(sub.rows, sub.columns, pitch - sub.columns, 0))
 
 
-def _hide(asc: AiCore, s: LocalTensor, ub: Ub, sub: SubTile, *, is_inverted: bool) -> None:
+def hide(asc: AiCore, s: LocalTensor, ub: Ub, sub: SubTile, *, is_inverted: bool) -> None:
+    """Give hidden keys the lowest score: those whose mask byte is not 0, inverted those whose byte is 0."""
     row = align_up(sub.columns, DATABLOCK_BYTES)
     mask, temp = ub.bytes(ub.at.mask, sub.rows * row), ub.bytes(ub.at.temp, ub.at.temp_bytes)
     src0, src1 = (LOWEST, s) if is_inverted else (s, LOWEST)
     select_with_bytes_mask(asc, s, src0, src1, mask, temp, SelectWithBytesMaskShapeInfo(sub.rows, sub.width, row))
 
 
-def _softmax(
+def probabilities(
     asc: AiCore,
     p: LocalTensor,
     s: LocalTensor,
@@ -265,7 +267,7 @@ def _softmax(
         asc.div(p[column], temp[column], sums, mask, sub.rows, with_row)
 
 
-def _store_narrow(
+def store_narrow(
     asc: AiCore, dst: GlobalTensor, src: LocalTensor, at_bytes: int, ub: Ub, sub: SubTile, turn: Turn, event_id: int
 ) -> None:
     """Round a tile to 16 bits, ties away from zero, and store its rows where rows of floats begin."""
@@ -276,9 +278,9 @@ def _store_narrow(
         asc.cast(rows, src, RoundMode.CAST_ROUND, sub.count)
         if sub.is_nz:
             asc.pipe_barrier(Pipe.V)
-            _to_columns(asc, narrow, rows, sub)
+            to_columns(asc, narrow, rows, sub)
     with asc.trace("store"):
-        _pass(asc, HardEvent.V_MTE3, event_id)
+        pass_on(asc, HardEvent.V_MTE3, event_id)
         if sub.is_nz:
             between = sub.pitch // FLOAT.per_datablock
             asc.data_copy(dst, narrow, DataCopyParams(sub.panels, sub.rows, 1, between - sub.rows))
@@ -292,7 +294,7 @@ def _store_narrow(
 # ---- NZ --------------------------------------------------------------------------------------------------------------
 
 
-def _to_rows(asc: AiCore, tile_local: LocalTensor, ub: Ub, sub: SubTile) -> None:
+def to_rows(asc: AiCore, tile_local: LocalTensor, ub: Ub, sub: SubTile) -> None:
     """Put a tile that came in NZ into rows, over temp."""
     count = sub.panels * (sub.rows * NZ_BLOCKS + 1) * FLOAT.per_datablock
     temp = ub.floats(ub.at.temp, count)
@@ -316,7 +318,7 @@ def nz_to_rows(asc: AiCore, dst: LocalTensor, src: LocalTensor, rows: int, width
             asc.copy(dst[first + half], src[from_panel + half], panels * FLOAT.per_datablock, rows, strides)
 
 
-def _to_columns(asc: AiCore, dst: LocalTensor, src: LocalTensor, sub: SubTile) -> None:
+def to_columns(asc: AiCore, dst: LocalTensor, src: LocalTensor, sub: SubTile) -> None:
     """Put rows of 16-bit elements into NZ, with a datablock free behind each 16 columns."""
     lanes = COPY_PANELS * CUBE_SIDE
     for first in range(0, sub.width, lanes):

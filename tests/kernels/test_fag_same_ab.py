@@ -114,7 +114,7 @@ def test_check_finds_no_error():
 
 
 def test_missing_flags_inside_a_core_are_found(monkeypatch):
-    monkeypatch.setattr(fag_tiles, "_pass", lambda *_: None)
+    monkeypatch.setattr(fag_tiles, "pass_on", lambda *_: None)
     assert codes(CASES["four blocks for each of two heads"]) >= {"E-RACE-RAW"}
 
 

@@ -1,0 +1,166 @@
+"""What kernels of FlashAttentionScoreGrad have in common: rows in a layout, places of a sub-tile in UB, products.
+
+Base blocks of products are those of the host tiling; how much the matmul library keeps in L1 is not published: here A
+and B have half of L1 each, two buffers of each.
+
+Source: ops-transformer op_kernel, flash_attention_score_grad.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ascendsim.dtypes import FLOAT
+from ascendsim.op_host.fag_call import FagCall
+from ascendsim.op_host.fag_params import Layout
+from ascendsim.op_host.fag_result import Matmuls
+from ascendsim.op_host.matmul import MatmulTiling
+from ascendsim.op_host.matmul_base import BaseBlock
+from ascendsim.terms import CUBE_SIDE, align_up
+
+FLOAT_BYTES: Final = FLOAT.bytes
+BUFFERS: Final = 2
+"""Of L1 and L0, and of the scores in GM."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A tensor of B batches, N heads, S rows and some columns in one of the layouts; lengths in elements.
+
+    Attributes:
+        layout: order of the axes.
+        b, n, s: batches, heads, rows of a head.
+        columns: of a row.
+    """
+
+    layout: Layout
+    b: int
+    n: int
+    s: int
+    columns: int
+
+    @property
+    def pitch(self) -> int:
+        """From one row of a head to the next."""
+        return {"BNSD": 1, "BSND": self.n, "BSH": self.n, "SBH": self.b * self.n}[self.layout] * self.columns
+
+    @property
+    def count(self) -> int:
+        """Elements of the tensor."""
+        return self.b * self.n * self.s * self.columns
+
+    def at(self, b: int, n: int, s: int) -> int:
+        """Return where a row of a head begins."""
+        row = {
+            "BNSD": (b * self.n + n) * self.s + s,
+            "BSND": (b * self.s + s) * self.n + n,
+            "BSH": (b * self.s + s) * self.n + n,
+            "SBH": (s * self.b + b) * self.n + n,
+        }[self.layout]
+        return row * self.columns
+
+
+@dataclass(frozen=True, slots=True)
+class MainUb:
+    """Where the parts of a vector sub-tile begin in UB [bytes], in the order of the memory map."""
+
+    scores: int
+    narrow: int
+    mask: int
+    statistics: int
+    drop: int
+    p: int
+    grad: int
+    grad_drop: int
+    temp: int
+    row_term: int
+    temp_bytes: int
+    statistic_bytes: int
+    """Of the sums; the maxima lie behind them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """One product of a block: lengths, pitches in GM, which operands lie transposed, and which in NZ."""
+
+    m: int
+    n: int
+    k: int
+    a_pitch: int
+    b_pitch: int
+    c_pitch: int
+    base: BaseBlock
+    a_transposed: bool = False
+    b_transposed: bool = False
+    a_is_nz: bool = False
+    c_is_nz: bool = False
+
+
+def nz_sum_at(rows: Rows, b: int, n: int, s: int) -> int:
+    """Return where the NZ sums of a row of a head begin: heads follow one another (inferred) [floats]."""
+    return (b * rows.n + n) * rows.s * align_up(rows.columns, CUBE_SIDE) + s * CUBE_SIDE
+
+
+def score_pitch(rows: int, columns: int, *, is_nz: bool) -> int:
+    """Return the pitch of a block's scores in GM [floats]: of rows, or in NZ from one 16 columns to the next."""
+    return align_up(rows, CUBE_SIDE) * CUBE_SIDE if is_nz else align_up(columns, CUBE_SIDE)
+
+
+def product_tiling(call: FagCall, base: Matmuls, product: Product) -> MatmulTiling:
+    """Return the tiling of one product of a template that hands its products to the matmul library.
+
+    Buffers are large enough for each of its products, so that one set of queues serves them all.
+
+    Args:
+        call: as the kernel gets it.
+        base: base blocks of the host tiling.
+        product: the product.
+    """
+    size = call.element_bytes
+    blocks = base.scores, base.dk_dv, base.dq
+    load_bytes = call.platform.l1_bytes // (2 * BUFFERS) // CUBE_SIDE * CUBE_SIDE
+    own = product.base
+    whole = align_up(product.k, own.k)
+    load_ka, load_kb = (
+        max(own.k, min(whole, load_bytes // (length * size) // own.k * own.k)) for length in (own.m, own.n)
+    )
+    load_kb = min(load_ka, load_kb)
+    results = max(block.m * block.n * FLOAT_BYTES for block in blocks)
+    return MatmulTiling(
+        m=product.m,
+        n=product.n,
+        k=product.k,
+        base_m=own.m,
+        base_n=own.n,
+        base_k=own.k,
+        single_core_m=product.m,
+        single_core_n=product.n,
+        single_core_k=whole,
+        load_ka=load_ka // load_kb * load_kb,
+        load_kb=load_kb,
+        a_transposed=product.a_transposed,
+        b_transposed=product.b_transposed,
+        relu=False,
+        unit_flag=False,
+        has_bias=False,
+        a_pitch=product.a_pitch,
+        b_pitch=product.b_pitch,
+        c_pitch=product.c_pitch,
+        a_is_nz=product.a_is_nz,
+        c_is_nz=product.c_is_nz,
+        ab=call.params.element,
+        acc=FLOAT,
+        a1_bytes=load_bytes,
+        b1_bytes=load_bytes,
+        c1_bytes=0,
+        a2_bytes=max(block.m * block.k * size for block in blocks),
+        b2_bytes=max(block.n * block.k * size for block in blocks),
+        c2_bytes=0,
+        co1_bytes=results,
+        a1_num=BUFFERS,
+        b1_num=BUFFERS,
+        c1_num=0,
+        a2_num=BUFFERS,
+        b2_num=BUFFERS,
+        c2_num=0,
+        co1_num=min(BUFFERS, call.platform.l0c_bytes // results),
+    )

@@ -1,0 +1,23 @@
+"""FlashAttentionScoreGrad: the kernel of the template that took the call."""
+
+from ascendsim.memory import GlobalTensor
+from ascendsim.op_host.fag_kernels import FagKernelTiling
+from ascendsim.op_kernel.fag_same_ab import fag_same_ab
+from ascendsim.op_kernel.fag_tensors import Tensors
+from ascendsim.record import AiCore
+
+
+def flash_attention_score_grad(asc: AiCore, *arguments: GlobalTensor | FagKernelTiling) -> None:
+    """Run on one core.
+
+    Args:
+        asc: the core.
+        arguments: the tensors that the tiling names, then the tiling.
+
+    Raises:
+        KernelError: block_dim is not the tiling's.
+    """
+    *given, t = arguments
+    assert not isinstance(t, GlobalTensor)
+    gm = Tensors(**{name: x for name, x in zip(t.names, given, strict=True) if isinstance(x, GlobalTensor)})
+    fag_same_ab(asc, gm, t)

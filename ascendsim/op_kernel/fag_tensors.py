@@ -1,0 +1,25 @@
+"""Tensors in GM of the FlashAttentionScoreGrad kernels."""
+
+from dataclasses import dataclass
+
+from ascendsim.memory import GlobalTensor
+
+
+@dataclass(frozen=True, slots=True)
+class Tensors:
+    """The kernel's tensors; those that a call may leave out are None."""
+
+    query: GlobalTensor
+    key: GlobalTensor
+    value: GlobalTensor
+    dy: GlobalTensor
+    softmax_max: GlobalTensor
+    softmax_sum: GlobalTensor
+    attention_in: GlobalTensor
+    dq: GlobalTensor
+    dk: GlobalTensor
+    dv: GlobalTensor
+    workspace: GlobalTensor
+    atten_mask: GlobalTensor | None = None
+    pse_shift: GlobalTensor | None = None
+    drop_mask: GlobalTensor | None = None
