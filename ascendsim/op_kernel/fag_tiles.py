@@ -120,7 +120,7 @@ class Masks:
 
 @dataclass(frozen=True, slots=True)
 class Ub:
-    """The buffer of UB and the places in it."""
+    """The buffer of UB and the places in it; a view of bytes ends behind them, as library calls use all of a temp."""
 
     buffer: TBuf
     at: MainUb
@@ -131,7 +131,7 @@ class Ub:
 
     def bytes(self, offset_bytes: int, count: int) -> LocalTensor:
         """Return a view of bytes."""
-        return self.buffer.get_with_offset(UINT8, count, offset_bytes)
+        return self.buffer.get_with_offset(UINT8, count, offset_bytes).with_size(count)
 
     def narrow(self, offset_bytes: int, count: int, element: DType) -> LocalTensor:
         """Return a view of 16-bit elements."""
