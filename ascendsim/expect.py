@@ -100,7 +100,8 @@ def _values(
             raise InputError(f'expect.values.{name}: bound = "operator" needs reference = "operator"')
         allowed = allowed + reference.bound
     there = np.ones(got.shape, np.bool_) if computed is None else computed.reshape(got.shape)
-    return _compare(name, got, reference.values, allowed, there)
+    found = _compare(name, got, reference.values, allowed, there)
+    return replace(found, got=f"{found.got}; {reference.note}") if reference.note else found
 
 
 def _compare(name: str, got: Array, want: Array, allowed: Array, there: Array) -> Expectation:
@@ -137,8 +138,11 @@ def _reference(scenario: Scenario, inputs: Mapping[str, Array], name: str, spec:
     if spec.reference == "operator":
         if operator is None:
             raise InputError(f'expect.values.{name}: reference = "operator" needs an operator; name "file.py:function"')
-        outputs = {output: scenario.tensors[output].element for output in operator.outputs}
-        return operator.reference(inputs, operator.tiling_model.model_validate(scenario.tiling), outputs)[name]
+        if name in operator.unwritten:
+            raise InputError(f"expect.values.{name}: {operator.name} never writes {name}; leave it out")
+        outputs = {n: scenario.tensors[n].element for n in operator.outputs if n in scenario.tensors}
+        tiling = operator.tiling_model.model_validate(scenario.tiling)
+        return operator.reference(inputs, tiling, outputs, scenario.load_device())[name]
     assert spec.reference is not None
     function = load_function(spec.reference, scenario.folder, f"expect.values.{name}.reference")
     return Reference(_from_user(function, inputs, name, spec.reference), None)

@@ -109,6 +109,7 @@ class _Prepared:
     gm: tuple[GlobalTensor, ...]
     argument: object
     inputs: dict[str, Array]
+    notes: tuple[Finding, ...] = ()
 
 
 def run(
@@ -174,7 +175,9 @@ def run(
     known = {(f.code, f.where, f.operand) for f in findings}
     findings += tuple(f for f in values.findings if (f.code, f.where, f.operand) not in known)
     findings += _of_timeline(program, timeline, ready.device)
-    findings += tuple(f for name in values.outputs for f in _of_output(name, values))
+    operator = loaded.find_operator()
+    unwritten = operator.unwritten if operator is not None else frozenset[str]()
+    findings += tuple(f for name in values.outputs if name not in unwritten for f in _of_output(name, values))
     kept, suppressed = set_apart(findings, accepts)
     kept += unused(accepts, findings, _OF_CHECK if how.values == "all" else (*_OF_CHECK, *_OF_VALUES))
     result = replace(
@@ -344,7 +347,16 @@ def _prepare(scenario: Scenario, *, with_data: bool) -> _Prepared:
     inputs = _inputs(scenario, operator) if with_data else {}
     kind = _kernel_type(scenario, device, operator)
     block_dim = scenario.block_dim or device.most_blocks(kind)
-    return _Prepared(scenario, device, block_dim, kind, kernel, gm, argument, inputs)
+    notes = _notes(scenario, operator, inputs)
+    return _Prepared(scenario, device, block_dim, kind, kernel, gm, argument, inputs, notes)
+
+
+def _notes(scenario: Scenario, operator: Operator | None, inputs: Mapping[str, Array]) -> tuple[Finding, ...]:
+    """What an operator says of the call beside what it refuses."""
+    if operator is None or operator.notes is None:
+        return ()
+    shapes = {name: (tuple(spec.shape), spec.element) for name, spec in scenario.tensors.items()}
+    return operator.notes(shapes, operator.tiling_model.model_validate(scenario.tiling), inputs)
 
 
 def _kernel_type(scenario: Scenario, device: Device, operator: Operator | None) -> KernelType:
@@ -438,7 +450,7 @@ class _Checked:
 
 def _record_and_check(ready: _Prepared, progress: Progress) -> _Checked:
     device, block_dim = ready.device, ready.block_dim
-    findings = [f for n, a in ready.inputs.items() for f in non_finite(f"input {n}", a)]
+    findings = [*ready.notes, *(f for n, a in ready.inputs.items() for f in non_finite(f"input {n}", a))]
     most = device.most_blocks(ready.kernel_type)
     if block_dim > most:
         found = BLOCKS.finding("block_dim", got=block_dim, wanted=most, fill={"cores": ready.kernel_type.block_word})

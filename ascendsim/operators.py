@@ -11,15 +11,17 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT, HALF, INT8, INT32, DType
-from ascendsim.errors import InputError
+from ascendsim.errors import Finding, InputError
 from ascendsim.fag_operator import (
     INPUTS,
     MADE,
     OPTIONAL,
     OUTPUTS,
+    UNWRITTEN,
     FagKeys,
     fag_host,
     fag_made,
+    fag_notes,
     fag_reference,
     fag_workspace_bytes,
 )
@@ -61,6 +63,8 @@ class Reference:
 
     values: Array
     bound: Array | None
+    note: str = ""
+    """What to know of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +81,8 @@ class Operator:
     kernel: Kernel
     host: Callable[[Device, Shapes, Any, Mapping[str, int]], Any]
     """(device, shapes of the tensors, validated [tiling], buffers of each queue) -> what the kernel takes last."""
-    reference: Callable[[Mapping[str, Array], Any, Mapping[str, DType]], dict[str, Reference]]
-    """(inputs, validated [tiling], types of the outputs) -> reference of each output."""
+    reference: Callable[[Mapping[str, Array], Any, Mapping[str, DType], Device], dict[str, Reference]]
+    """(inputs, validated [tiling], types of the outputs, device) -> reference of each output."""
     shapes: Callable[[tuple[int, ...], DType, Mapping[str, Any]], dict[str, tuple[int, ...]]] | None
     """(shape of its data, dtype, [tiling]) -> shape of each tensor; None where a tiling alone cannot be judged."""
     kernel_type: KernelType | None = None
@@ -91,6 +95,10 @@ class Operator:
     """Inputs that it can make from the others, so that they fit: fill = "operator"."""
     made: Callable[[Mapping[str, Array], Any, Shapes], dict[str, Array]] | None = None
     """(inputs that are given, validated [tiling], shapes of those to make) -> float64 values of these."""
+    unwritten: frozenset[str] = frozenset()
+    """Outputs that it takes and never writes."""
+    notes: Callable[[Shapes, Any, Mapping[str, Array]], tuple[Finding, ...]] | None = None
+    """(shapes of the tensors, validated [tiling], inputs as far as there are any) -> what to know of the call."""
 
 
 def _softmax_grad_host(
@@ -126,9 +134,9 @@ def _softmax_grad_host(
 
 
 def _softmax_grad_reference(
-    inputs: Mapping[str, Array], tiling: SoftmaxGradTiling, outputs: Mapping[str, DType]
+    inputs: Mapping[str, Array], tiling: SoftmaxGradTiling, outputs: Mapping[str, DType], device: Device
 ) -> dict[str, Reference]:
-    del outputs
+    del outputs, device
     k = inputs["src"].shape[-1]
     grad, src = inputs["grad"].reshape(-1, k), inputs["src"].reshape(-1, k)
     values = softmax_grad(grad, src, is_front=tiling.is_front, ori_k=tiling.ori_k)
@@ -193,8 +201,9 @@ def _matmul_host(device: Device, shapes: Shapes, keys: MatmulKeys, nums: Mapping
 
 
 def _matmul_reference(
-    inputs: Mapping[str, Array], keys: MatmulKeys, outputs: Mapping[str, DType]
+    inputs: Mapping[str, Array], keys: MatmulKeys, outputs: Mapping[str, DType], device: Device
 ) -> dict[str, Reference]:
+    del device
     a = inputs["a"].T if keys.a_transposed else inputs["a"]
     b = inputs["b"].T if keys.b_transposed else inputs["b"]
     bias = inputs.get("bias")
@@ -203,8 +212,10 @@ def _matmul_reference(
     return {"c": Reference(values, bound)}
 
 
-def _fag_reference(inputs: Mapping[str, Array], keys: FagKeys, outputs: Mapping[str, DType]) -> dict[str, Reference]:
-    return {name: Reference(*pair) for name, pair in fag_reference(inputs, keys, outputs).items()}
+def _fag_reference(
+    inputs: Mapping[str, Array], keys: FagKeys, outputs: Mapping[str, DType], device: Device
+) -> dict[str, Reference]:
+    return {name: Reference(*found) for name, found in fag_reference(inputs, keys, outputs, device).items()}
 
 
 OPERATORS = {
@@ -246,7 +257,7 @@ OPERATORS = {
     "flash_attention_score_grad": Operator(
         name="flash_attention_score_grad",
         tensors=(*INPUTS, *OUTPUTS, *OPTIONAL),
-        outputs=OUTPUTS,
+        outputs=(*OUTPUTS, *UNWRITTEN),
         queues={},
         tiling_model=FagKeys,
         kernel=flash_attention_score_grad,
@@ -258,6 +269,8 @@ OPERATORS = {
         workspace_bytes=fag_workspace_bytes,
         makes=MADE,
         made=fag_made,
+        unwritten=frozenset(UNWRITTEN),
+        notes=fag_notes,
     ),
 }
 

@@ -127,8 +127,12 @@ class Attention:
         pse: Array | None = None,
         atten_mask: Array | None = None,
         drop_mask: Array | None = None,
+        left_out: Array | None = None,
     ) -> Gradients:
         """Return the gradients of sum(dy * Y); arguments as `forward`, dy as its output.
+
+        `left_out`, which spreads to [B, N1, S1, S2], marks scores that the backward does not look at: P = 0. That
+        differs only for rows all of whose keys are hidden, and makes the result a gradient of nothing.
 
         Raises:
             ValueError: shapes that do not belong together.
@@ -137,7 +141,7 @@ class Attention:
         there = self._forward((q, k, v), pse, atten_mask, drop_mask)
         d_out = to_bnsd(dy, self.layout, self.head_num)
         out = to_bnsd(there.attention_in, self.layout, self.head_num)
-        p = there.probabilities
+        p = there.probabilities if left_out is None else np.where(left_out, 0.0, there.probabilities)
         kept = self._kept(drop_mask, p.shape)
         d_p = np.einsum("bnid,bnjd->bnij", d_out, v) * kept
         row_term = (d_out * out).sum(axis=-1, keepdims=True)
