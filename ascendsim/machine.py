@@ -41,7 +41,7 @@ from ascendsim.progress import COMPILING, Progress, silent, stage
 from ascendsim.record import Kernel, record
 from ascendsim.result import RunResult
 from ascendsim.sample import choose_tiles, execute_sample
-from ascendsim.scenario import Scenario, load_scenario
+from ascendsim.scenario import Scenario, TensorSpec, load_scenario
 from ascendsim.terms import HalfOverflow, KernelType, Pipe, ceil_div
 from ascendsim.user_code import load_function
 from ascendsim.window import Window, check_windows, rows_to_keep
@@ -119,6 +119,7 @@ def run(
     set: Mapping[str, Any] | None = None,  # noqa: A002 - the public name, as --set
     windows: Sequence[Window] = (),
     despite_findings: bool = False,
+    arrays: Mapping[str, Array] | None = None,
     on_timeline: Callable[[RunResult], None] | None = None,
     progress: Progress = silent,
 ) -> RunResult:
@@ -131,6 +132,7 @@ def run(
         windows: (first, last) cycles of which all rows are kept if the run is too long to keep them all. Those that
             lie behind its end are left out.
         despite_findings: simulate although there are findings of severity E, where that has a meaning.
+        arrays: values of the tensors with fill = "array".
         on_timeline: given the result as soon as there is a timeline, without outputs, findings and expectations, so
             that it can be drawn while values are computed. The run may still be rejected, or its result be marked as
             simulated despite findings.
@@ -145,7 +147,7 @@ def run(
     check_windows(windows)
     loaded = _loaded(scenario, set)
     how = loaded.machine
-    ready = _prepare(loaded, with_data=how.values != "none")
+    ready = _prepare(loaded, with_data=how.values != "none", arrays=arrays or {})
     engine_name = how.engine if engine is None else engine
     check_engine_name(engine_name, tuple(ENGINES))
     checked = _record_and_check(ready, progress)
@@ -324,7 +326,7 @@ def _loaded(scenario: str | Path | Scenario, changes: Mapping[str, Any] | None) 
     return load_scenario(scenario, changes)
 
 
-def _prepare(scenario: Scenario, *, with_data: bool) -> _Prepared:
+def _prepare(scenario: Scenario, *, with_data: bool, arrays: Mapping[str, Array] | None = None) -> _Prepared:
     device = scenario.load_device()
     operator = scenario.find_operator()
     specs = [(name, spec.element, tuple(spec.shape)) for name, spec in scenario.tensors.items()]
@@ -344,7 +346,7 @@ def _prepare(scenario: Scenario, *, with_data: bool) -> _Prepared:
     gm = place_in_gm(specs)
     if with_data:
         _check_memory(scenario, gm)
-    inputs = _inputs(scenario, operator) if with_data else {}
+    inputs = _inputs(scenario, operator, arrays or {}) if with_data else {}
     kind = _kernel_type(scenario, device, operator)
     block_dim = scenario.block_dim or device.most_blocks(kind)
     notes = _notes(scenario, operator, inputs)
@@ -417,7 +419,7 @@ def _user_kernel(scenario: Scenario) -> Kernel:
     return kernel
 
 
-def _inputs(scenario: Scenario, operator: Operator | None) -> dict[str, Array]:
+def _inputs(scenario: Scenario, operator: Operator | None, arrays: Mapping[str, Array]) -> dict[str, Array]:
     inputs: dict[str, Array] = {}
     to_make = {n: s for n, s in scenario.tensors.items() if s.fill == "operator" and operator is not None}
     for name, spec in scenario.tensors.items():
@@ -425,6 +427,8 @@ def _inputs(scenario: Scenario, operator: Operator | None) -> dict[str, Array]:
         if spec.file is not None:
             path = scenario.folder / spec.file
             inputs[name] = load_array(path, spec.key, spec.element, tuple(spec.shape), where)
+        elif spec.fill == "array" and name in arrays:
+            inputs[name] = _handed_over(arrays[name], spec, where)
         elif spec.role == "input" and name not in to_make:
             inputs[name] = make_fill(spec, where)
     if to_make and operator is not None and operator.made is not None:
@@ -432,6 +436,12 @@ def _inputs(scenario: Scenario, operator: Operator | None) -> dict[str, Array]:
         made = operator.made(inputs, operator.tiling_model.model_validate(scenario.tiling), shapes)
         inputs |= {name: round_once(made[name], spec.element) for name, spec in to_make.items()}
     return inputs
+
+
+def _handed_over(array: Array, spec: TensorSpec, where: str) -> Array:
+    if (array.dtype, array.shape) != (spec.element.numpy, tuple(spec.shape)):
+        raise InputError(f"{where}: the array is {array.dtype} {list(array.shape)}, must be {spec.dtype} {spec.shape}")
+    return array
 
 
 def _gm_bytes(tensor: GlobalTensor, inputs: Mapping[str, Array]) -> Bytes:
