@@ -1,6 +1,6 @@
 """What to know of a FlashAttentionScoreGrad call that runs: arguments that are not read, rows without a key."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterator
 from math import prod
 from typing import Any, Final
 
@@ -19,12 +19,12 @@ _MOST_RANGES: Final = 8
 """Ranges of rows that a finding lists."""
 
 
-def notes(params: FagParams, given: Iterable[str], mask: Array | None) -> Iterator[Finding]:
+def notes(params: FagParams, given: Container[str], mask: Array | None) -> Iterator[Finding]:
     """Yield what to know of a call.
 
     Args:
         params: the call.
-        given: its tensors, in the scenario's spelling.
+        given: its tensors, in the scenario's spelling; rows without a key are not looked for in layout TND.
         mask: values of atten_mask; None without one, or where nobody knows them.
     """
     for name, public in (("padding_mask", "paddingMask"), ("softmax_in", "softmaxIn")):
@@ -38,7 +38,8 @@ def notes(params: FagParams, given: Iterable[str], mask: Array | None) -> Iterat
         yield IGNORED_PREFIX.finding("tiling.prefix", operand="prefix", got=params.sparse_mode, wanted="5 or 6")
     if "dpse" in given:
         yield DPSE.finding("tensors.dpse", operand="dpse", got="given", wanted="absent")
-    yield from _of_hidden(params, hidden_rows(params, mask, has_mask="atten_mask" in given))
+    if not params.is_tnd:
+        yield from _of_hidden(params, hidden_rows(params, mask, has_mask="atten_mask" in given))
 
 
 # ---- rows without a key ----------------------------------------------------------------------------------------------

@@ -213,8 +213,10 @@ LAYERS = {
     "rule_codes": {"catalogue", "errors"},
     "check_kernel": {"errors", "files", "scenario"},
     "check_tiling": {"device", "dtypes", "errors", "machine", "op_host", "operators", "plan", "scenario", "terms"},
+    "check_fag": {"errors", "fag_answer", "fag_notes", "fag_request", "op_host", "show_fag"},
     "check_target": {
-        *("check_kernel", "check_tiling", "errors", "files", "machine", "places", "plan", "rule_codes", "scenario"),
+        *("check_fag", "check_kernel", "check_tiling", "errors", "files", "machine", "places", "plan", "rule_codes"),
+        "scenario",
     },
     "fag_request": {"errors", "files", "op_host", "scenario", "terms"},
     "fag_answer": {"device", "errors", "fag_request", "op_host", "terms"},
