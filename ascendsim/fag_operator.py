@@ -38,7 +38,7 @@ UNWRITTEN: Final = ("dpse",)
 """Outputs that the operator takes and never writes."""
 _UNREAD: Final = ("padding_mask", "softmax_in")
 OPTIONAL: Final = ("atten_mask", "pse_shift", "drop_mask", *_UNREAD, *UNWRITTEN)
-MADE: Final = frozenset({"softmax_max", "softmax_sum", "attention_in", "atten_mask", "drop_mask"})
+MADE: Final = frozenset({"softmax_max", "softmax_sum", "attention_in", "atten_mask", "pse_shift", "drop_mask"})
 """Inputs that `fill = "operator"` makes from the others."""
 WORKSPACE: Final = "workspace"
 
@@ -235,7 +235,7 @@ def _check_shapes(shapes: Shapes, params: FagParams) -> None:
 
 
 def fag_made(inputs: Mapping[str, Array], keys: FagKeys, shapes: Shapes) -> dict[str, Array]:
-    """Return float64 values of inputs that follow from the others: the mask, and what the forward pass leaves.
+    """Return float64 values of inputs that follow from the others: masks, a bias, and what the forward pass leaves.
 
     Args:
         inputs: those that are given.
@@ -247,6 +247,9 @@ def fag_made(inputs: Mapping[str, Array], keys: FagKeys, shapes: Shapes) -> dict
         made["atten_mask"] = _mask(shapes["atten_mask"][0], keys)
     if "drop_mask" in shapes:
         made["drop_mask"] = _drop_mask(shapes["drop_mask"][0], keys)
+    if "pse_shift" in shapes:
+        shape, element = shapes["pse_shift"]
+        made["pse_shift"] = _alibi(shape, _params(_shapes_of(inputs), keys)).astype(element.numpy).astype(np.float64)
     given = dict(inputs) | made
     params = _params(_shapes_of(given), keys)
     forward = _attention(params).forward(
@@ -300,6 +303,17 @@ def _drop_mask(shape: tuple[int, ...], keys: FagKeys) -> Array:
     """Bits in bytes, each 1 with the probability keep_prob; drawn from a fixed seed."""
     kept = np.random.default_rng(0).random((*shape, 8)) < keys.keep_prob
     return np.packbits(kept, axis=-1, bitorder="little")[..., 0].astype(np.float64)
+
+
+def _alibi(shape: tuple[int, ...], params: FagParams) -> Array:
+    """A bias that falls with the distance of query and key, head for head less; of fewer rows than S1 the last ones.
+
+    Source: Press, Smith, Lewis: Train Short, Test Long (ALiBi): slopes 2^(-8 n / N) for heads 1 to N.
+    """
+    rows = np.arange(params.kv_len - shape[-2], params.kv_len)
+    distance = np.abs(rows[:, None] - np.arange(shape[-1]))
+    slopes = 2.0 ** (-8 * np.arange(1, params.N1 + 1) / params.N1)
+    return np.broadcast_to(-slopes[:, None, None] * distance, shape)
 
 
 def _bits(inputs: Mapping[str, Array], keys: FagKeys) -> Array | None:
