@@ -348,7 +348,7 @@ def _prepare(scenario: Scenario, *, with_data: bool, arrays: Mapping[str, Array]
         _check_memory(scenario, gm)
     inputs = _inputs(scenario, operator, arrays or {}) if with_data else {}
     kind = _kernel_type(scenario, device, operator)
-    block_dim = scenario.block_dim or device.most_blocks(kind)
+    block_dim = scenario.block_dim or _block_dim(operator, argument) or device.most_blocks(kind)
     notes = _notes(scenario, operator, inputs)
     return _Prepared(scenario, device, block_dim, kind, kernel, gm, argument, inputs, notes)
 
@@ -359,6 +359,11 @@ def _notes(scenario: Scenario, operator: Operator | None, inputs: Mapping[str, A
         return ()
     shapes = {name: (tuple(spec.shape), spec.element) for name, spec in scenario.tensors.items()}
     return operator.notes(shapes, operator.tiling_model.model_validate(scenario.tiling), inputs)
+
+
+def _block_dim(operator: Operator | None, argument: object) -> int | None:
+    """What the operator's host side launches; None where it leaves that open."""
+    return operator.block_dim(argument) if operator is not None and operator.block_dim is not None else None
 
 
 def _kernel_type(scenario: Scenario, device: Device, operator: Operator | None) -> KernelType:

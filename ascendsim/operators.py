@@ -19,6 +19,7 @@ from ascendsim.fag_operator import (
     OUTPUTS,
     UNWRITTEN,
     FagKeys,
+    fag_block_dim,
     fag_host,
     fag_made,
     fag_notes,
@@ -91,6 +92,8 @@ class Operator:
     """Those of its tensors that a scenario may leave out."""
     workspace_bytes: Callable[[Any], int] | None = None
     """What `host` returned -> bytes of the workspace that its kernel takes behind its tensors, as floats."""
+    block_dim: Callable[[Any], int] | None = None
+    """What `host` returned -> blocks to launch where a scenario does not say; None for all of the device."""
     makes: frozenset[str] = frozenset()
     """Inputs that it can make from the others, so that they fit: fill = "operator"."""
     made: Callable[[Mapping[str, Array], Any, Shapes], dict[str, Array]] | None = None
@@ -267,6 +270,7 @@ OPERATORS = {
         kernel_type=KernelType.MIX_AIC_1_2,
         optional=frozenset(OPTIONAL),
         workspace_bytes=fag_workspace_bytes,
+        block_dim=fag_block_dim,
         makes=MADE,
         made=fag_made,
         unwritten=frozenset(UNWRITTEN),
