@@ -148,7 +148,7 @@ def run(
     for name, array in found.items():
         if name in given:
             given[name][...] = array.view(given[name].dtype)
-    graph = _of_graph(asked)
+    graph = of_graph(asked)
     return FagRun(
         found.get("dq"),
         found.get("dk"),
@@ -294,7 +294,7 @@ def _from_bnsd(array: Array, layout: str) -> Array:
     return turned.reshape(*turned.shape[:2], -1) if "H" in AXES[layout] else turned
 
 
-def _of_graph(report: WorkspaceReport) -> Iterable[Finding]:
+def of_graph(report: WorkspaceReport) -> Iterable[Finding]:
     """Return what to know of operators around the kernel, if there are any."""
     if report.graph_tensors:
         names = dict.fromkeys(re.split("_", tensor.name, maxsplit=1)[0] for tensor in report.graph_tensors)

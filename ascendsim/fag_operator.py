@@ -19,6 +19,7 @@ from ascendsim.op_host.fag_checks import (
     keep_prob_reasons,
     mask_reasons,
     mask_size_reasons,
+    prefix_reasons,
     sparse_mode_reasons,
 )
 from ascendsim.op_host.fag_dealing import dealing
@@ -113,6 +114,19 @@ def fag_host(device: Device, shapes: Shapes, keys: FagKeys, nums: Mapping[str, i
     return kernel_tiling(call, tiling, names)
 
 
+def _prefixes_outside(params: FagParams) -> list[str]:
+    """Return what the page's constraints say against prefixes; the host takes any.
+
+    Source: ops-transformer docs, aclnnFlashAttentionScoreGrad page, constraints.
+    """
+    least = max(params.kv_len - params.q_len, 0)
+    return [
+        f"prefix of batch {batch} is {prefix}: must be {least}..{params.kv_len}"
+        for batch, prefix in enumerate(params.prefix)
+        if not least <= prefix <= params.kv_len
+    ]
+
+
 def _override(keys: FagKeys) -> TileOverride:
     return TileOverride(keys.cv_s1, keys.cv_s2, keys.vec_s1, keys.vec_s2, keys.units, keys.cv_units)
 
@@ -136,10 +150,13 @@ def _check_options(call: FagCall) -> None:
     """
     params = call.params
     wrong = [*keep_prob_reasons(call), *drop_reasons(call, checks_size=True), *sparse_mode_reasons(call)]
+    wrong += prefix_reasons(call)
     if params.sparse_mode not in COMPRESSED_MASK_MODES:
         wrong += [*mask_reasons(call, own_dtype_too=False), *mask_size_reasons(call)]
     if params.sparse_mode in PREFIX_MODES and len(params.prefix) not in (0, params.batch):
         wrong.append(f"prefix has {len(params.prefix)} numbers: must be one for each of {params.batch} batches")
+    elif params.sparse_mode in PREFIX_MODES:
+        wrong += _prefixes_outside(params)
     if wrong:
         raise InputError("; ".join(map(_spelled, wrong)))
     if call.is_inner_pse:

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ascendsim.reference.attention import LAYOUTS, Attention, from_bnsd, to_bnsd
+from ascendsim.reference import attention
+from ascendsim.reference.attention import ALIBI_ROWS, LAYOUTS, Attention, from_bnsd, to_bnsd
 
 B, N2, G, S1, S2, D, DV = 2, 2, 2, 5, 7, 4, 3
 N1 = N2 * G
@@ -97,6 +98,64 @@ def test_gradients_are_differences(layout, pse_type, pse_shape, has_mask, has_dr
                 moved.reshape(-1)[at] += sign * step
                 ends.append((dy * layer.forward(**(tensors | more | {name: moved})).attention_in).sum())
             assert grad.reshape(-1)[at] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=2e-6, abs=2e-8)
+
+
+LENGTH = 1500
+"""Rows and columns of scores whose bias is cut to 1,024 rows."""
+
+
+def test_the_last_rows_of_a_bias_stand_for_all_of_it():
+    """A bias of i - j alone, whole and cut to its last rows, under a causal mask."""
+    rng = np.random.default_rng(9)
+    q, k, v, dy = (rng.normal(size=(2, 2, LENGTH, 2)) for _ in range(4))
+    slopes = rng.normal(size=(2, 2, 1, 1)) / 100
+    bias = slopes * (np.arange(LENGTH)[:, None] - np.arange(LENGTH))
+    masked = {"atten_mask": np.triu(np.ones((LENGTH, LENGTH), np.bool_), 1)}
+    layer = Attention(2, 0.7, pse_type=0)
+    whole, cut = (layer.backward(q, k, v, dy, pse=pse, **masked) for pse in (bias, bias[:, :, -ALIBI_ROWS:]))
+    for name in ("dq", "dk", "dv"):
+        assert np.allclose(getattr(cut, name), getattr(whole, name), rtol=1e-12, atol=1e-12)
+    assert cut.dpse.shape == (2, 2, ALIBI_ROWS, LENGTH)
+    diagonals = np.arange(LENGTH - ALIBI_ROWS, LENGTH)[:, None] - np.arange(LENGTH)
+    for number in (0, 1, 700, LENGTH - 1):
+        assert cut.dpse[1, 0][diagonals == number].sum() == pytest.approx(np.trace(whole.dpse[1, 0], -number), rel=1e-9)
+
+
+def test_gradients_of_a_cut_bias_are_differences(monkeypatch):
+    monkeypatch.setattr(attention, "ALIBI_ROWS", 3)
+    rng = np.random.default_rng(10)
+    q, k, v, dy = (rng.normal(size=(1, 2, 7, 3)) for _ in range(4))
+    pse, mask = rng.normal(size=(1, 2, 3, 7)), np.triu(np.ones((7, 7), np.bool_), 1)
+    layer, step = Attention(2, 0.6), 1e-6
+    grad = layer.backward(q, k, v, dy, pse=pse, atten_mask=mask).dpse
+    for at in np.ndindex(pse.shape):
+        ends = []
+        for sign in (1, -1):
+            moved = pse.copy()
+            moved[at] += sign * step
+            ends.append((dy * layer.forward(q, k, v, pse=moved, atten_mask=mask).attention_in).sum())
+        assert grad[at] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=2e-6, abs=2e-8)
+
+
+def test_scores_that_are_left_out_matter_for_rows_without_a_key_alone():
+    """Such a row has P = 1 / S2, here in the first two of seven columns."""
+    mask = np.zeros((S1, S2), np.bool_)
+    mask[:, 3:] = True
+    mask[2] = True
+    left_out = np.zeros((S1, S2), np.bool_)
+    left_out[:, 3:] = True
+    left_out[2, 2:] = True
+    q, k, v = make(11)
+    dy = np.random.default_rng(12).normal(size=(B, N1, S1, DV))
+    layer = Attention(N1, 0.5, kv_head_num=N2)
+    all_of_it, part = (layer.backward(q, k, v, dy, atten_mask=mask, left_out=left) for left in (None, left_out))
+    others = [0, 1, 3, 4]
+    assert np.array_equal(part.dq[:, :, others], all_of_it.dq[:, :, others])
+    assert not np.allclose(part.dq[:, :, 2], all_of_it.dq[:, :, 2])
+    missing = dy[:, :, 2].reshape(B, N2, G, DV).sum(axis=2) / S2
+    away = all_of_it.dv - part.dv
+    assert np.allclose(away[:, :, 2:], missing[:, :, None], rtol=1e-12)
+    assert not np.abs(away[:, :, :2]).any()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
