@@ -27,7 +27,7 @@ Source: ops-transformer op_kernel, flash_attention_score_grad S1s2Bn2gs1s2.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ascendsim.dtypes import FLOAT, DType
+from ascendsim.dtypes import FLOAT, UINT8
 from ascendsim.isa.forms import BinaryRepeatParams
 from ascendsim.isa.move import DataCopyExtParams, DataCopyPadExtParams
 from ascendsim.memory import GlobalTensor, LocalTensor
@@ -225,7 +225,7 @@ def _store_gradients(asc: AiCore, gm: Tensors, buffer: TBuf, t: S1s2Bn2gs1s2Tili
     ]
     if not t.call.is_fp32:
         sums.append(Gradient(gm.dv, t.value, dv, t.sum_counts[2], None))
-    store_sums(asc, tuple(sums), gm.workspace, buffer, t.post, is_nz=t.tiling.tiles.is_gradient_nz)
+    store_sums(asc, tuple(sums), gm.workspace, buffer, t)
 
 
 # ---- row term --------------------------------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ def _partial_row_term(
         for to, of in zip(wide, narrow, strict=True):
             asc.cast(to, of, RoundMode.CAST_NONE, rows * width)
         asc.pipe_barrier(Pipe.V)
-    temp = ub.get_with_offset("uint8_t", at.temp_bytes, at.temp)
+    temp = ub.get_with_offset(UINT8, at.temp_bytes, at.temp).with_size(at.temp_bytes)
     tiling = soft_max_grad_tiling_func((rows, width), FLOAT.bytes, at.temp_bytes, True)
     is_basic = rows % ROW_GROUP == 0 and columns % LANES == 0
     softmax_grad_front(asc, part, *wide, temp, tiling, is_basic_block=is_basic)
