@@ -343,8 +343,7 @@ def _prepare(scenario: Scenario, *, with_data: bool) -> _Prepared:
         _check_memory(scenario, gm)
     inputs = _inputs(scenario, operator) if with_data else {}
     kind = _kernel_type(scenario, device, operator)
-    launched = operator.block_dim(argument) if operator and operator.block_dim else device.most_blocks(kind)
-    block_dim = scenario.block_dim or launched
+    block_dim = scenario.block_dim or device.most_blocks(kind)
     return _Prepared(scenario, device, block_dim, kind, kernel, gm, argument, inputs)
 
 

@@ -21,7 +21,6 @@ from ascendsim.fag_operator import (
     fag_host,
     fag_made,
     fag_reference,
-    fag_block_dim,
     fag_workspace_bytes,
 )
 from ascendsim.op_host.matmul import BIAS_QUEUES, QUEUES, MatmulChoice, MatmulTensors, MatmulTiling, matmul_tiling
@@ -88,8 +87,6 @@ class Operator:
     """Those of its tensors that a scenario may leave out."""
     workspace_bytes: Callable[[Any], int] | None = None
     """What `host` returned -> bytes of the workspace that its kernel takes behind its tensors, as floats."""
-    block_dim: Callable[[Any], int] | None = None
-    """What `host` returned -> blocks to launch if the scenario does not say; None for as many as the part has."""
     makes: frozenset[str] = frozenset()
     """Inputs that it can make from the others, so that they fit: fill = "operator"."""
     made: Callable[[Mapping[str, Array], Any, Shapes], dict[str, Array]] | None = None
@@ -259,7 +256,6 @@ OPERATORS = {
         kernel_type=KernelType.MIX_AIC_1_2,
         optional=frozenset(OPTIONAL),
         workspace_bytes=fag_workspace_bytes,
-        block_dim=fag_block_dim,
         makes=MADE,
         made=fag_made,
     ),
