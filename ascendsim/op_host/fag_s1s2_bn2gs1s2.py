@@ -1,9 +1,7 @@
 """What the kernel of template S1s2Bn2gs1s2 is given: places in GM and UB, its products, and who computes what.
 
 The order of parts inside the workspace's terms is not published: dA (mm1) lies before S (mm2), a tile for each AIV; in
-the terms of A and dS the tiles of all AIVs for even rounds lie before those for odd ones. Sub-tiles of the vector steps
-are not the host's tile: a block is cut into strips of up to 256 columns, of as many rows as the host's tile has
-elements for.
+the terms of A and dS the tiles of all AIVs for even rounds lie before those for odd ones.
 
 Source: ops-transformer op_kernel, flash_attention_score_grad S1s2Bn2gs1s2.
 """
@@ -21,8 +19,7 @@ from ascendsim.op_host.fag_same_ab import Products, RowTermUb, block_products
 from ascendsim.op_host.fag_tiling_same_ab import sum_elements
 from ascendsim.terms import CUBE_SIDE
 
-VECTOR_COLUMNS: Final = 256
-VECTOR_ROWS: Final = 128
+_VECTOR_COLUMNS: Final = 256
 _ROW_TERM_FLOATS: Final = 32 * 1024 // FLOAT_BYTES
 """Floats of one operand of the row term."""
 
@@ -57,7 +54,6 @@ class S1s2Bn2gs1s2Tiling:
         tile_elements: of one buffer of S, dA, A or dS.
         halves: places in UB, ping and pong.
         ub_bytes: UB that the kernel takes.
-        step_elements: of a vector sub-tile, at most.
         row_term_ub: places in UB of the row term, whose result is a part of it.
         row_term_columns: columns of Dv that the row term takes at a time.
         is_one_high: a block is one vector tile high: the row term of all its rows is made at once.
@@ -84,7 +80,6 @@ class S1s2Bn2gs1s2Tiling:
     tile_elements: int
     halves: tuple[MainUb, MainUb]
     ub_bytes: int
-    step_elements: int
     row_term_ub: RowTermUb
     row_term_columns: int
     is_one_high: bool
@@ -137,7 +132,6 @@ def s1s2_bn2gs1s2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...
         tile_elements=cv_s1 * cv_s2,
         halves=_halves(parts),
         ub_bytes=parts[-1].end_bytes,
-        step_elements=(tiles.vec_s1 or 0) * (tiles.vec_s2 or 0),
         row_term_ub=_row_term_places(call, tiling),
         row_term_columns=tiles.row_term_columns or 0,
         is_one_high=tiles.cv_s1 == tiles.vec_s1,
@@ -170,7 +164,7 @@ def _check(call: FagCall, tiles: FagTiles) -> None:
         if length % CUBE_SIDE:
             raise InputError(f"{name} = {length}: must be a multiple of {CUBE_SIDE}, rows and columns of a fractal")
     rows, columns = tiles.vec_s1 or 0, tiles.vec_s2 or 0
-    widest = min(VECTOR_COLUMNS, tiles.cv_s2 or 0)
+    widest = min(_VECTOR_COLUMNS, tiles.cv_s2 or 0)
     if rows * columns < widest:
         raise InputError(
             f"vec_s1 * vec_s2 = {rows * columns}: a vector step takes so many scores, at least one row of {widest}"
@@ -238,16 +232,3 @@ def _areas(tiling: FagTiling, matrix_bytes: int) -> WorkAreas:
         a=starts["A"],
         d_s=starts["dS"],
     )
-
-
-def vector_step(rows: int, columns: int, elements: int, unit: int) -> tuple[int, int]:
-    """Return (rows, columns) of the vector sub-tiles of a block.
-
-    Args:
-        rows: of the block.
-        columns: of the block.
-        elements: of a sub-tile, at most.
-        unit: columns come in whole ones in UB.
-    """
-    width = min(VECTOR_COLUMNS, columns)
-    return min(elements // (-(-width // unit) * unit), rows, VECTOR_ROWS), width

@@ -253,9 +253,7 @@ def _areas(tiling: FagTiling, matrix_floats: int) -> GmAreas:
 # ---- products --------------------------------------------------------------------------------------------------------
 
 
-def block_products(
-    call: FagCall, tiling: FagTiling, rows: int, columns: int, *, takes_place: bool = True
-) -> Products:
+def block_products(call: FagCall, tiling: FagTiling, rows: int, columns: int, *, takes_place: bool = True) -> Products:
     """Return the products of a block of so many rows and columns of scores.
 
     Args:

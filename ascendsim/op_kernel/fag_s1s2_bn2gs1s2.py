@@ -5,8 +5,8 @@
     AIC                        | S and dA of block t + 1; dQ, dK, dV of block t, for AIV 0, then for AIV 1
     AIV    SyncAll; scale, round and store the gradients
 
-An AIC has S and dA once, A and dS twice in GM: it overwrites S and dA when their vector steps are over, while dQ, dK and
-dV of that block are still to come. Who waits for what stands in `fag_served`, and how an AIV's messages become flags.
+S and dA lie once in GM, A and dS twice: the next S and dA come when the vector steps of a block are over, before its
+dQ, dK and dV. Who waits for what stands in `fag_served`, and how an AIV's messages become flags.
 The row term of a block is made before its scores are waited for; in blocks several vector tiles high, strip by strip.
 
 Vector steps of a block go strip by strip through sub-tiles, two by two: A of one, A of the next, B of both. They take
@@ -31,9 +31,9 @@ from ascendsim.dtypes import FLOAT, UINT8
 from ascendsim.isa.forms import BinaryRepeatParams
 from ascendsim.isa.move import DataCopyExtParams, DataCopyPadExtParams
 from ascendsim.memory import GlobalTensor, LocalTensor
-from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block
+from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block, vector_step
 from ascendsim.op_host.fag_parts import BUFFERS, FLOAT_BYTES, Rows, nz_sum_at, score_pitch
-from ascendsim.op_host.fag_s1s2_bn2gs1s2 import S1s2Bn2gs1s2Tiling, vector_step
+from ascendsim.op_host.fag_s1s2_bn2gs1s2 import S1s2Bn2gs1s2Tiling
 from ascendsim.op_host.fag_same_ab import Products, RowTermUb, block_products
 from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
 from ascendsim.op_host.softmax import soft_max_grad_tiling_func
@@ -132,9 +132,7 @@ def _cube(asc: AiCore, gm: Tensors, t: S1s2Bn2gs1s2Tiling) -> None:
     serve(asc, max(map(len, blocks)), scores, gradients)
 
 
-def _score_products(
-    asc: AiCore, gm: Tensors, queues: Queues, block: Block, aiv: int, t: S1s2Bn2gs1s2Tiling
-) -> None:
+def _score_products(asc: AiCore, gm: Tensors, queues: Queues, block: Block, aiv: int, t: S1s2Bn2gs1s2Tiling) -> None:
     """Make dA = dY V^T, then S = Q K^T, both to the workspace."""
     n1 = block.n2 * t.call.shape.g + block.g
     dy, query = gm.dy[t.out.at(block.b, n1, block.s1)], gm.query[t.query.at(block.b, n1, block.s1)]
@@ -146,9 +144,7 @@ def _score_products(
         _multiply(asc, query, key, _scores_of(gm, t.areas.scores, aiv, t), queues, products.scores, False)
 
 
-def _gradient_products(
-    asc: AiCore, gm: Tensors, queues: Queues, block: Block, aiv: int, t: S1s2Bn2gs1s2Tiling
-) -> None:
+def _gradient_products(asc: AiCore, gm: Tensors, queues: Queues, block: Block, aiv: int, t: S1s2Bn2gs1s2Tiling) -> None:
     """Add dQ += dS K, dK += dS^T Q, dV += A^T dY."""
     n1 = block.n2 * t.call.shape.g + block.g
     query, dy = gm.query[t.query.at(block.b, n1, block.s1)], gm.dy[t.out.at(block.b, n1, block.s1)]
@@ -197,7 +193,6 @@ def _vector(asc: AiCore, gm: Tensors, t: S1s2Bn2gs1s2Tiling) -> None:
     buffer = asc.t_buf(TPosition.VECCALC, "ub")
     asc.t_pipe().init_buffer(buffer, 1, t.ub_bytes)
     zero(asc, (_area(gm, t.areas.dq), _area(gm, t.areas.dk), _dv_sums(gm, t)), t.sum_counts, buffer, t.pre)
-    asc.pipe_barrier(Pipe.ALL)
     asc.sync_all()
     aiv = asc.get_block_idx()
     blocks = _blocks_of(aiv // AIV_PER_AIC, t)
@@ -295,7 +290,7 @@ def _partial_row_term(
     width = align_up(columns, dy.dtype.per_datablock)
     loaded = (at.wide_dy, at.wide_out) if is_wide else (at.dy, at.out)
     narrow = tuple(ub.get_with_offset(dy.dtype, rows * width, place) for place in loaded)
-    wide = tuple(ub.get_with_offset(FLOAT, rows * width, place) for place in (at.wide_dy, at.wide_out))
+    wide_dy, wide_out = (ub.get_with_offset(FLOAT, rows * width, place) for place in (at.wide_dy, at.wide_out))
     for dst, src in zip(narrow, (dy, out), strict=True):
         if pitch == columns == width:
             asc.data_copy(dst, src, rows * width)
@@ -304,13 +299,13 @@ def _partial_row_term(
             asc.data_copy_pad(dst, src, bursts, DataCopyPadExtParams(True, 0, width - columns, 0))
     pass_on(asc, HardEvent.MTE2_V, ROW_TERM)
     if not is_wide:
-        for to, of in zip(wide, narrow, strict=True):
+        for to, of in zip((wide_dy, wide_out), narrow, strict=True):
             asc.cast(to, of, RoundMode.CAST_NONE, rows * width)
         asc.pipe_barrier(Pipe.V)
     temp = ub.get_with_offset(UINT8, at.temp_bytes, at.temp).with_size(at.temp_bytes)
     tiling = soft_max_grad_tiling_func((rows, width), FLOAT.bytes, at.temp_bytes, True)
     is_basic = rows % ROW_GROUP == 0 and columns % LANES == 0
-    softmax_grad_front(asc, part, *wide, temp, tiling, is_basic_block=is_basic)
+    softmax_grad_front(asc, part, wide_dy, wide_out, temp, tiling, is_basic_block=is_basic)
 
 
 # ---- vector steps ----------------------------------------------------------------------------------------------------
@@ -324,7 +319,7 @@ class _Step:
         half: of UB, 0 or 1.
         is_waiting: its half was used before in the block.
         is_last: its half is not used again in the block.
-        row, column: in its strip; rows of the row term are counted from the first that is in UB.
+        column: in its strip.
         term_row: its first row among those whose row term is in UB.
         sub: the sub-tile.
         hides, keeps: where its masks begin, one that hides and one that keeps; None: it has no such mask.
@@ -340,28 +335,10 @@ class _Step:
     keeps: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Strip:
-    """What the sub-tiles of a strip read and write, each from the strip's first row on."""
-
-    sums: GlobalTensor
-    maxima: GlobalTensor
-    scores: GlobalTensor
-    d_a: GlobalTensor
-    a: GlobalTensor
-    d_s: GlobalTensor
-    mask: GlobalTensor | None
-
-
-def _vector_block(
-    asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, aiv: int, t: S1s2Bn2gs1s2Tiling
-) -> None:
+def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, aiv: int, t: S1s2Bn2gs1s2Tiling) -> None:
     """A and dS of a block, strip by strip."""
     n1 = block.n2 * t.call.shape.g + block.g
-    has_bytes = t.has_mask
-    height, width = vector_step(
-        block.rows, block.columns, t.step_elements, DATABLOCK_BYTES if has_bytes else CUBE_SIDE
-    )
+    height, width = vector_step(t.call, t.tiling, block.columns)
     pitch = score_pitch(block.rows, block.columns, is_nz=t.tiling.tiles.is_score_nz)
     mask, mask_pitch = _mask(gm, block, n1, t)
     ubs = tuple(Ub(buffer, half) for half in t.halves)
