@@ -16,9 +16,11 @@ from ascendsim.op_host.fag_map import Area, main_ub, row_term_ub
 from ascendsim.op_host.fag_parts import (
     BUFFERS,
     FLOAT_BYTES,
+    BiasRows,
     MainUb,
     Product,
     Rows,
+    bias_rows,
     product_tiling,
     score_pitch,
 )
@@ -73,6 +75,8 @@ class GmAreas:
     row_term: int
     d_a: int
     scores: int
+    kept: int | None
+    """Of the dropout mask in bytes, None where it stays in bits or there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,7 @@ class SameAbTiling:
         next_tokens, pre_tokens: the band.
         has_mask: there is an attention mask.
         is_compressed: the mask is one small triangle.
+        bias: where pseShift lies, None without one.
     """
 
     names: tuple[str, ...]
@@ -125,6 +130,7 @@ class SameAbTiling:
     pre_tokens: int
     has_mask: bool
     is_compressed: bool
+    bias: BiasRows | None
 
 
 def same_ab_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> SameAbTiling:
@@ -178,6 +184,7 @@ def same_ab_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> 
         pre_tokens=tiling.band.pre_tokens,
         has_mask=call.mask is not None,
         is_compressed=call.params.sparse_mode in COMPRESSED_MASK_MODES,
+        bias=bias_rows(call),
     )
 
 
@@ -187,9 +194,7 @@ def _check(call: FagCall, tiling: FagTiling) -> None:
     for what, is_asked in (
         ("the L1-custom form of a D other than 128", tiles.is_l1_custom and call.shape.d != CUSTOM_HEAD_SIZE),
         ("the L1-custom form with Dv less than D", tiles.is_l1_custom and call.shape.dv != call.shape.d),
-        ("scores in NZ with a single row left over", tiles.is_score_nz and call.shape.s1 % (tiles.cv_s1 or 1) == 1),
-        ("pseShift", call.pse is not None),
-        ("dropout", call.has_drop),
+        ("pseShift made inside from slopes", call.is_inner_pse),
         ("rotary parts", call.rope_sizes is not None),
         ("deterministic sums", call.params.deterministic),
         ("layout TND", call.shape.is_tnd),
@@ -247,6 +252,7 @@ def _areas(tiling: FagTiling, matrix_floats: int) -> GmAreas:
         row_term=starts["row term"] // FLOAT_BYTES,
         d_a=first,
         scores=first + matrix_floats,
+        kept=starts["dropout mask"] // FLOAT_BYTES if "dropout mask" in starts else None,
     )
 
 

@@ -17,11 +17,13 @@ Source: ops-transformer op_kernel, flash_attention_score_grad SameAB.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
-from ascendsim.dtypes import FLOAT, DType
+from ascendsim.dtypes import FLOAT, UINT8, DType
 from ascendsim.memory import GlobalTensor
+from ascendsim.op_host.fag_call import PREFIX_MODES
 from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block, Share, shares, vector_step
-from ascendsim.op_host.fag_parts import BUFFERS, Rows, nz_sum_at, score_pitch
+from ascendsim.op_host.fag_parts import BUFFERS, BiasRows, Rows, nz_sum_at, score_pitch
 from ascendsim.op_host.fag_same_ab import Products, SameAbTiling, block_products
 from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
 from ascendsim.op_kernel.fag_l1_custom import (
@@ -34,9 +36,21 @@ from ascendsim.op_kernel.fag_l1_custom import (
     score_product,
     value_gradient,
 )
-from ascendsim.op_kernel.fag_passes import row_terms, store_gradients, zero_sums
+from ascendsim.op_kernel.fag_passes import expand_drop_mask, row_terms, store_gradients, zero_sums
 from ascendsim.op_kernel.fag_tensors import Tensors
-from ascendsim.op_kernel.fag_tiles import STEP_A, STEP_B, SubTile, Turn, Ub, step_a, step_b
+from ascendsim.op_kernel.fag_tiles import (
+    STEP_A,
+    STEP_B,
+    Bias,
+    Dropout,
+    Masks,
+    Options,
+    SubTile,
+    Turn,
+    Ub,
+    step_a,
+    step_b,
+)
 from ascendsim.op_kernel.matmul import Operands, Queues, init_queues, iterate_all
 from ascendsim.record import AiCore, tile
 from ascendsim.terms import CUBE_SIDE, CrossMode, HardEvent, Pipe, TPosition, align_up
@@ -50,6 +64,8 @@ SUMS_ARE_THERE = 7
 """Flag of the AIC: all its blocks are added up."""
 SMALL_MASK = 2048
 """Rows and columns of a compressed mask."""
+PREFIX_COLUMN = SMALL_MASK // 2
+"""Column of the rows below it from which on a compressed mask with prefixes is 1."""
 STATISTICS = 8
 """How often GM holds a row's statistic: one datablock."""
 
@@ -254,6 +270,9 @@ def _vector(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
     asc.t_pipe().init_buffer(buffer, 1, t.ub_bytes)
     core = asc.get_block_idx() // AIV_PER_AIC
     zero_sums(asc, gm.workspace, buffer, t)
+    if gm.drop_mask and t.areas.kept is not None:
+        asc.pipe_barrier(Pipe.ALL)
+        expand_drop_mask(asc, _all_kept(gm, t), gm.drop_mask, buffer, t.pre, t.call.shape.scores)
     asc.pipe_barrier(Pipe.ALL)
     row_terms(asc, gm.dy, gm.attention_in, gm.workspace, buffer, t)
     asc.sync_all()
@@ -270,21 +289,30 @@ def _vector(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class _MasksAt:
+    """Where the masks of a sub-tile begin, as in `Masks`; None for no such mask."""
+
+    hides: int | None = None
+    beside: int | None = None
+    keeps: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Placed:
-    """A sub-tile, where it lies in its block, and where its masks begin (None: it has no such mask).
+    """A sub-tile, and where things of it begin.
 
     Attributes:
         row, column: in the block.
         sub: the sub-tile.
-        hides: bytes that are not 0 where a key is hidden.
-        keeps: bytes that are 0 where a key is hidden.
+        masks: its attention masks.
+        bias: its position bias, behind that of the block.
     """
 
     row: int
     column: int
     sub: SubTile
-    hides: int | None
-    keeps: int | None
+    masks: _MasksAt
+    bias: int
 
 
 def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: int, t: SameAbTiling) -> None:
@@ -297,6 +325,9 @@ def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: in
     n1 = block.n2 * t.call.shape.g + block.g
     row = ((block.b * t.query.n + n1) * t.query.s + block.s1) * STATISTICS
     mask, mask_pitch = _mask(gm, block, n1, t)
+    bias = Bias(t.bias.pitch, t.bias.comes_first) if t.bias else None
+    pse = gm.pse_shift[t.bias.head_at(block.b, n1) + _block_bias(block, t.bias)] if gm.pse_shift and t.bias else None
+    drop = Dropout(t.call.keep_prob, t.areas.kept is not None, t.key.s) if t.call.has_drop else None
     _vector_share(
         asc,
         gm.softmax_sum[row],
@@ -305,11 +336,12 @@ def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: in
         gm.workspace[_tile_at(t.areas.scores, core, block, t)],
         gm.workspace[_tile_at(t.areas.d_a, core, block, t)],
         mask,
-        mask_pitch,
+        pse,
+        _kept(gm, block, n1, drop, t) if drop else None,
         Ub(buffer, t.ub),
         placed,
         gm.query.dtype,
-        t.scale,
+        Options(t.scale, mask_pitch, bias, drop),
     )
 
 
@@ -322,11 +354,12 @@ def _vector_share(
     scores: GlobalTensor,
     grad: GlobalTensor,
     mask: GlobalTensor | None,
-    mask_pitch: int,
+    pse: GlobalTensor | None,
+    kept: GlobalTensor | None,
     ub: Ub,
     placed: tuple[_Placed, ...],
     element: DType,
-    scale: float,
+    options: Options,
 ) -> None:
     """Steps A and B of one sub-tile after the other."""
     for event_id in (STEP_A, STEP_B):
@@ -334,12 +367,18 @@ def _vector_share(
         asc.wait_flag(HardEvent.MTE3_MTE2, event_id)
     for i, one in enumerate(placed):
         turn = Turn(i == 0, i + 1 == len(placed), i == 0 or placed[i - 1].row != one.row)
-        row, sub = one.row * STATISTICS, one.sub
+        row, sub, drop = one.row * STATISTICS, one.sub, options.drop
         at, narrow_at = (_score_at(one, words) for words in (1, FLOAT.bytes // element.bytes))
         a, d_s = (x.reinterpret_cast(element)[narrow_at] for x in (scores, grad))
-        hides, keeps = (None if mask is None or begin is None else mask[begin] for begin in (one.hides, one.keeps))
-        step_a(asc, sums[row], maxima[row], scores[at], a, hides, keeps, mask_pitch, ub, sub, turn, scale)
-        step_b(asc, row_terms_of[row], grad[at], d_s, ub, sub, turn)
+        masks = Masks(*(_from(mask, begin) for begin in (one.masks.hides, one.masks.beside, one.masks.keeps)))
+        own_pse = _from(pse, one.bias)
+        own_kept = _from(kept, drop.bytes_of(one.row * drop.pitch + one.column) if drop else None)
+        step_a(asc, sums[row], maxima[row], scores[at], a, masks, own_pse, own_kept, ub, sub, turn, options)
+        step_b(asc, row_terms_of[row], grad[at], d_s, own_kept, ub, sub, turn, drop)
+
+
+def _from(gm: GlobalTensor | None, begin: int | None) -> GlobalTensor | None:
+    return None if gm is None or begin is None else gm[begin]
 
 
 def _score_at(one: _Placed, words: int) -> int:
@@ -350,33 +389,70 @@ def _score_at(one: _Placed, words: int) -> int:
 
 
 def _sub_tiles(own: Share, block: Block, t: SameAbTiling) -> Iterator[_Placed]:
-    """Yield the sub-tiles of a share, strip by strip."""
+    """Yield the sub-tiles of a share: strip by strip, in NZ one column of them after the other."""
     is_nz = t.tiling.tiles.is_score_nz
     pitch = score_pitch(block.rows, block.columns, is_nz=is_nz)
-    for at in range(0, own.rows, own.step_rows):
-        for beside in range(0, own.columns, own.step_columns):
-            rows, columns = min(own.step_rows, own.rows - at), min(own.step_columns, own.columns - beside)
-            sub = SubTile(rows, columns, align_up(columns, CUBE_SIDE), pitch, is_nz)
-            row, column = own.s1 + at, own.s2 + beside
-            yield _Placed(row, column, sub, *_masks_at(row, column, sub, block, t))
+    down, across = range(0, own.rows, own.step_rows), range(0, own.columns, own.step_columns)
+    for at, beside in ((i, j) for j in across for i in down) if is_nz else product(down, across):
+        rows, columns = min(own.step_rows, own.rows - at), min(own.step_columns, own.columns - beside)
+        sub = SubTile(rows, columns, align_up(columns, CUBE_SIDE), pitch, is_nz)
+        row, column = own.s1 + at, own.s2 + beside
+        bias = 0
+        if t.bias:
+            bias = t.bias.at(block.s1 + row, block.s2 + column, rows, columns) - _block_bias(block, t.bias)
+        yield _Placed(row, column, sub, _masks_at(row, column, sub, block, t), bias)
 
 
-def _masks_at(row: int, column: int, sub: SubTile, block: Block, t: SameAbTiling) -> tuple[int | None, int | None]:
-    """Return where the masks of a sub-tile begin: one that hides, one that keeps.
+def _block_bias(block: Block, bias: BiasRows) -> int:
+    """Return from where in its head the biases of a block's sub-tiles are counted."""
+    return 0 if bias.is_cut else bias.at(block.s1, block.s2, block.rows, block.columns)
+
+
+def _kept(gm: Tensors, block: Block, n1: int, drop: Dropout, t: SameAbTiling) -> GlobalTensor:
+    """Return the dropout mask from a block's first score on."""
+    score = ((block.b * t.query.n + n1) * t.query.s + block.s1) * t.key.s + block.s2
+    return _all_kept(gm, t)[drop.bytes_of(score)]
+
+
+def _all_kept(gm: Tensors, t: SameAbTiling) -> GlobalTensor:
+    """Return the dropout mask, in bytes where the pre pass has made them."""
+    if t.areas.kept is not None:
+        return gm.workspace[t.areas.kept].reinterpret_cast(UINT8)
+    assert gm.drop_mask is not None
+    return gm.drop_mask
+
+
+def _masks_at(row: int, column: int, sub: SubTile, block: Block, t: SameAbTiling) -> _MasksAt:
+    """Return where the masks of a sub-tile begin.
 
     A whole mask is read for every sub-tile. Of a compressed one, 1 right of the diagonal, the part is read whose
-    diagonal is the band's edge, and only where the edge cuts the sub-tile.
+    diagonal is the band's edge, and only where the edge cuts the sub-tile. With prefixes every sub-tile reads one.
     """
     if not t.has_mask:
-        return None, None
+        return _MasksAt()
     if not t.is_compressed:
-        return row * t.key.s + column, None
+        return _MasksAt(row * t.key.s + column)
     apart = block.s1 + row - block.s2 - column
     next_edge, pre_edge = apart + t.next_tokens, apart - t.pre_tokens - 1
-    return (
-        _small_mask_at(next_edge, sub) if sub.columns - 1 > next_edge else None,
-        _small_mask_at(pre_edge, sub) if pre_edge + sub.rows - 1 >= 0 else None,
+    if t.call.params.sparse_mode in PREFIX_MODES:
+        return _prefix_masks_at(next_edge, t.call.params.prefix[block.b] - block.s2 - column, sub, block, t)
+    return _MasksAt(
+        hides=_small_mask_at(next_edge, sub) if next_edge < sub.columns else None,
+        keeps=_small_mask_at(pre_edge, sub) if pre_edge + sub.rows >= 0 else None,
     )
+
+
+def _prefix_masks_at(edge: int, spared: int, sub: SubTile, block: Block, t: SameAbTiling) -> _MasksAt:
+    """Return where the masks of a sub-tile begin of which the first `spared` columns belong to the prefix.
+
+    Rows 2048 on of the compressed mask are 0 left of column 1024 and 1 from there on. A prefix that reaches no row
+    beyond the diagonal counts as none.
+    """
+    if t.query.s + t.call.params.prefix[block.b] <= t.key.s:
+        return _MasksAt(_small_mask_at(edge, sub))
+    if spared >= sub.columns:
+        return _MasksAt(SMALL_MASK * SMALL_MASK)
+    return _MasksAt(_small_mask_at(edge, sub), SMALL_MASK * SMALL_MASK + PREFIX_COLUMN - max(spared, 0))
 
 
 def _small_mask_at(edge: int, sub: SubTile) -> int:
