@@ -130,8 +130,8 @@ class Ub:
         return self.buffer.get_with_offset(FLOAT, count, offset_bytes)
 
     def bytes(self, offset_bytes: int, count: int) -> LocalTensor:
-        """Return a view of bytes."""
-        return self.buffer.get_with_offset(UINT8, count, offset_bytes)
+        """Return a view of bytes, which ends behind them: calls take all of a temp."""
+        return self.buffer.get_with_offset(UINT8, count, offset_bytes).with_size(count)
 
     def narrow(self, offset_bytes: int, count: int, element: DType) -> LocalTensor:
         """Return a view of 16-bit elements."""
@@ -356,11 +356,13 @@ def load_bias(asc: AiCore, pse: GlobalTensor, bias: Bias, ub: Ub, sub: SubTile) 
 
 
 def add_bias(asc: AiCore, s: LocalTensor, element: DType, bias: Bias, ub: Ub, sub: SubTile) -> None:
-    """Widen the bias in temp and add it to the scores; one row for all 64 columns at a time."""
+    """Widen the bias in temp, floats stay as they are, and add it to the scores; one row 64 columns at a time."""
     count = sub.count if bias.pitch else sub.width
-    wide = ub.floats(ub.at.temp, count)
-    asc.cast(wide, ub.narrow(ub.at.narrow, count, element), RoundMode.CAST_NONE, count)
-    asc.pipe_barrier(Pipe.V)
+    wide = given = ub.narrow(ub.at.narrow, count, element)
+    if element is not FLOAT:
+        wide = ub.floats(ub.at.temp, count)
+        asc.cast(wide, given, RoundMode.CAST_NONE, count)
+        asc.pipe_barrier(Pipe.V)
     if bias.pitch:
         asc.add(s, s, wide, count)
     else:
