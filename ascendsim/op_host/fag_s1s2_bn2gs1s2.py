@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from ascendsim.errors import InputError
-from ascendsim.op_host.fag_call import COMPRESSED_MASK_MODES, FagCall, as_float32
+from ascendsim.op_host.fag_call import COMPRESSED_MASK_MODES, PREFIX_MODES, FagCall, as_float32
 from ascendsim.op_host.fag_dealing import Dealing, dealing
 from ascendsim.op_host.fag_map import Area, main_ub, row_term_in_main
-from ascendsim.op_host.fag_parts import FLOAT_BYTES, MainUb, Rows
+from ascendsim.op_host.fag_parts import FLOAT_BYTES, BiasRows, MainUb, Rows, bias_rows
 from ascendsim.op_host.fag_result import FagTiles, FagTiling, PostPass, PrePass
 from ascendsim.op_host.fag_same_ab import Products, RowTermUb, block_products
 from ascendsim.op_host.fag_tiling_same_ab import sum_elements
@@ -26,12 +26,13 @@ _ROW_TERM_FLOATS: Final = 32 * 1024 // FLOAT_BYTES
 
 @dataclass(frozen=True, slots=True)
 class WorkAreas:
-    """Where the areas of the workspace begin [bytes]; dv is not used where the output tensor is summed into."""
+    """Where the areas of the workspace begin [floats]; dv is not used where the output tensor is summed into."""
 
     dq: int
     dk: int
     dv: int
-    drop_mask: int
+    kept: int | None
+    """Of the dropout mask in bytes, None where it stays in bits or there is none."""
     d_a: int
     scores: int
     a: int
@@ -61,9 +62,10 @@ class S1s2Bn2gs1s2Tiling:
         tiling: the host tiling.
         products: of a full block; its buffers serve all blocks.
         scale: scaleValue as the kernel's float.
-        next_tokens, pre_tokens: the band.
+        next_tokens, pre_tokens: the band; with prefixes that from the bottom right.
         has_mask: there is an attention mask.
         is_compressed: the mask is one small triangle.
+        bias: where pseShift lies, None without one.
     """
 
     names: tuple[str, ...]
@@ -92,6 +94,7 @@ class S1s2Bn2gs1s2Tiling:
     pre_tokens: int
     has_mask: bool
     is_compressed: bool
+    bias: BiasRows | None
 
 
 def s1s2_bn2gs1s2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> S1s2Bn2gs1s2Tiling:
@@ -117,6 +120,7 @@ def s1s2_bn2gs1s2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...
     shape, tiles = call.shape, tiling.tiles
     cv_s1, cv_s2 = tiles.cv_s1 or 0, tiles.cv_s2 or 0
     parts = main_ub(call, tiling)
+    has_prefix = call.params.sparse_mode in PREFIX_MODES
     return S1s2Bn2gs1s2Tiling(
         names=names,
         call=call,
@@ -127,7 +131,7 @@ def s1s2_bn2gs1s2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...
         key=Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.d),
         value=Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.dv),
         out=Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.dv),
-        areas=_areas(tiling, call.platform.aiv_cores * cv_s1 * cv_s2 * FLOAT_BYTES),
+        areas=_areas(tiling, call.platform.aiv_cores * cv_s1 * cv_s2),
         sum_counts=sum_elements(call, is_nz=tiles.is_gradient_nz),
         tile_elements=cv_s1 * cv_s2,
         halves=_halves(parts),
@@ -140,18 +144,18 @@ def s1s2_bn2gs1s2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...
         tiling=tiling,
         products=block_products(call, tiling, cv_s1, cv_s2, takes_place=False),
         scale=as_float32(call.params.scale_value),
-        next_tokens=tiling.band.next_tokens,
+        next_tokens=shape.s2 - shape.s1 if has_prefix else tiling.band.next_tokens,
         pre_tokens=tiling.band.pre_tokens,
         has_mask=call.mask is not None,
         is_compressed=call.params.sparse_mode in COMPRESSED_MASK_MODES,
+        bias=bias_rows(call),
     )
 
 
 def _check(call: FagCall, tiles: FagTiles) -> None:
     """Refuse what the kernel does not do yet."""
     for what, is_asked in (
-        ("pseShift", call.pse is not None),
-        ("dropout", call.has_drop),
+        ("pseShift made inside from slopes", call.is_inner_pse),
         ("scores in NZ with a single row left over", tiles.is_score_nz and call.shape.s1 % (tiles.cv_s1 or 1) == 1),
         ("rotary parts", call.rope_sizes is not None),
         ("layout TND", call.shape.is_tnd),
@@ -214,21 +218,21 @@ def _row_term_places(call: FagCall, tiling: FagTiling) -> RowTermUb:
     )
 
 
-def _areas(tiling: FagTiling, matrix_bytes: int) -> WorkAreas:
+def _areas(tiling: FagTiling, matrix_floats: int) -> WorkAreas:
     assert tiling.offsets is not None
     assert tiling.offsets.dv is not None
-    starts, at = {"dropout mask": 0}, 0
+    starts, at = dict[str, int](), 0
     for term in tiling.terms:
-        starts[term.name] = at
+        starts[term.name] = at // FLOAT_BYTES
         at += term.bytes
     first = starts["S and dA"]
     return WorkAreas(
-        dq=tiling.offsets.dq,
-        dk=tiling.offsets.dk,
-        dv=tiling.offsets.dv,
-        drop_mask=starts["dropout mask"],
+        dq=tiling.offsets.dq // FLOAT_BYTES,
+        dk=tiling.offsets.dk // FLOAT_BYTES,
+        dv=tiling.offsets.dv // FLOAT_BYTES,
+        kept=starts.get("dropout mask"),
         d_a=first,
-        scores=first + matrix_bytes,
+        scores=first + matrix_floats,
         a=starts["A"],
         d_s=starts["dS"],
     )

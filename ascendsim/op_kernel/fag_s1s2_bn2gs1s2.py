@@ -13,10 +13,11 @@ Vector steps of a block go strip by strip through sub-tiles, two by two: A of on
 the halves of UB in turns, ping and pong, also from strip to strip. B's dA comes to the places that A's bias, mask and
 statistics had, so it waits for the store of A; each half has one event id.
 
-    A    S -> [rows] -> [scale] -> [hide] -> P = exp(S - max) / sum, which stays -> A, to an area of its own
-    B    dA -> [rows] -> dA - D -> dS = P (dA - D) -> to an area of its own
+    A    S -> [rows] -> scale, [bias] in either order -> [hide] -> P = exp(S - max) / sum, which stays -> [drop] -> A
+    B    dA -> [rows] -> [drop] -> dA - D -> dS = P (dA - D)
 
-Float tiles need no cast: P itself is stored as A, and dV is added up in the output tensor.
+Float tiles need no cast: A is stored as it is, and dV is added up in the output tensor. A float bias comes to temp when
+it is needed; where scores are dropped A is stored from temp, so all pipes wait before the dropout mask is loaded.
 Inferred: the barrier of all pipes before a block's row term, which takes UB anew (a message of the matmul library is
 sent behind what came before it); float sums of dQ and dK come to UB in one base buffer of the post pass.
 Products go through the matmul operator's own loop, as the library's is not published. Order of the sums of several
@@ -32,20 +33,42 @@ from ascendsim.isa.forms import BinaryRepeatParams
 from ascendsim.isa.move import DataCopyExtParams, DataCopyPadExtParams
 from ascendsim.memory import GlobalTensor, LocalTensor
 from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block, vector_step
-from ascendsim.op_host.fag_parts import BUFFERS, FLOAT_BYTES, Rows, nz_sum_at, score_pitch
+from ascendsim.op_host.fag_parts import BUFFERS, Rows, nz_sum_at, score_pitch
 from ascendsim.op_host.fag_s1s2_bn2gs1s2 import S1s2Bn2gs1s2Tiling
 from ascendsim.op_host.fag_same_ab import Products, RowTermUb, block_products
 from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
 from ascendsim.op_host.softmax import soft_max_grad_tiling_func
-from ascendsim.op_kernel.fag_passes import Gradient, store_sums, zero
+from ascendsim.op_kernel.fag_options import (
+    MasksAt,
+    all_kept,
+    bias_at,
+    bias_form,
+    bias_of_block,
+    dropout,
+    kept_of_block,
+    mask_of_block,
+    masks_at,
+    part_of,
+)
+from ascendsim.op_kernel.fag_passes import Gradient, expand_drop_mask, store_sums, zero
 from ascendsim.op_kernel.fag_served import end_turn, serve, start_turn, wait_for_scores, wait_for_sums
 from ascendsim.op_kernel.fag_tensors import Tensors
 from ascendsim.op_kernel.fag_tiles import (
+    A_DROP_TEMP_BYTES,
     LANES,
     ROW_GROUP,
+    Bias,
+    Dropout,
+    Masks,
+    Options,
     SubTile,
     Ub,
-    hide,
+    add_bias,
+    add_wide_bias,
+    drop_scores,
+    hide_keys,
+    load_bias,
+    load_drop,
     load_mask,
     load_scores,
     pass_on,
@@ -56,11 +79,9 @@ from ascendsim.op_kernel.fag_tiles import (
 from ascendsim.op_kernel.matmul import Operands, Queues, init_queues, iterate_all
 from ascendsim.op_kernel.softmax_grad import softmax_grad_front
 from ascendsim.record import AiCore, tile
-from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, HardEvent, Pipe, RoundMode, TPosition, align_up
+from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, HardEvent, Pipe, RoundMode, TPosition, align_up, ceil_div
 from ascendsim.tpipe import TBuf
 
-SMALL_MASK = 2048
-"""Rows and columns of a compressed mask."""
 STATISTICS = 8
 """How often GM holds a row's statistic: one datablock."""
 ROW_TERM = 0
@@ -94,23 +115,19 @@ def _blocks_of(aic: int, t: S1s2Bn2gs1s2Tiling) -> tuple[tuple[Block, ...], ...]
     return tuple(tuple(t.dealing.of_core(aic * AIV_PER_AIC + aiv)) for aiv in range(AIV_PER_AIC))
 
 
-def _area(gm: Tensors, at_bytes: int) -> GlobalTensor:
-    return gm.workspace[at_bytes // FLOAT_BYTES]
+def _scores_of(gm: Tensors, area: int, aiv: int, t: S1s2Bn2gs1s2Tiling) -> GlobalTensor:
+    """Return an AIV's S or dA, in an area of the workspace."""
+    return gm.workspace[area + aiv * t.tile_elements]
 
 
-def _scores_of(gm: Tensors, at_bytes: int, aiv: int, t: S1s2Bn2gs1s2Tiling) -> GlobalTensor:
-    """Return an AIV's S or dA, whose area begins at so many bytes."""
-    return _area(gm, at_bytes)[aiv * t.tile_elements]
-
-
-def _narrow_of(gm: Tensors, at_bytes: int, aiv: int, block: Block, t: S1s2Bn2gs1s2Tiling) -> GlobalTensor:
-    """Return an AIV's A or dS of a block, whose area begins at so many bytes."""
+def _narrow_of(gm: Tensors, area: int, aiv: int, block: Block, t: S1s2Bn2gs1s2Tiling) -> GlobalTensor:
+    """Return an AIV's A or dS of a block, in an area of the workspace."""
     buffer = block.turn % BUFFERS * t.call.platform.aiv_cores + aiv
-    return _area(gm, at_bytes).reinterpret_cast(gm.query.dtype)[buffer * t.tile_elements]
+    return gm.workspace[area].reinterpret_cast(gm.query.dtype)[buffer * t.tile_elements]
 
 
 def _dv_sums(gm: Tensors, t: S1s2Bn2gs1s2Tiling) -> GlobalTensor:
-    return gm.dv if t.call.is_fp32 else _area(gm, t.areas.dv)
+    return gm.dv if t.call.is_fp32 else gm.workspace[t.areas.dv]
 
 
 # ---- AIC -------------------------------------------------------------------------------------------------------------
@@ -150,8 +167,8 @@ def _gradient_products(asc: AiCore, gm: Tensors, queues: Queues, block: Block, a
     query, dy = gm.query[t.query.at(block.b, n1, block.s1)], gm.dy[t.out.at(block.b, n1, block.s1)]
     key = gm.key[t.key.at(block.b, block.n2, block.s2)]
     d_s, a = (_narrow_of(gm, at, aiv, block, t) for at in (t.areas.d_s, t.areas.a))
-    dq = _area(gm, t.areas.dq)[_sum_at(t.query, block.b, n1, block.s1, t)]
-    dk = _area(gm, t.areas.dk)[_sum_at(t.key, block.b, block.n2, block.s2, t)]
+    dq = gm.workspace[t.areas.dq + _sum_at(t.query, block.b, n1, block.s1, t)]
+    dk = gm.workspace[t.areas.dk + _sum_at(t.key, block.b, block.n2, block.s2, t)]
     dv = _dv_sums(gm, t)[_sum_at(t.value, block.b, block.n2, block.s2, t)]
     products = _products(block, t)
     with asc.trace("dQ"):
@@ -192,7 +209,10 @@ def _multiply(
 def _vector(asc: AiCore, gm: Tensors, t: S1s2Bn2gs1s2Tiling) -> None:
     buffer = asc.t_buf(TPosition.VECCALC, "ub")
     asc.t_pipe().init_buffer(buffer, 1, t.ub_bytes)
-    zero(asc, (_area(gm, t.areas.dq), _area(gm, t.areas.dk), _dv_sums(gm, t)), t.sum_counts, buffer, t.pre)
+    zero(asc, (gm.workspace[t.areas.dq], gm.workspace[t.areas.dk], _dv_sums(gm, t)), t.sum_counts, buffer, t.pre)
+    if gm.drop_mask and t.areas.kept is not None:
+        asc.pipe_barrier(Pipe.ALL)
+        expand_drop_mask(asc, all_kept(gm, t.areas.kept), gm.drop_mask, buffer, t.pre, t.call.shape.scores)
     asc.sync_all()
     aiv = asc.get_block_idx()
     blocks = _blocks_of(aiv // AIV_PER_AIC, t)
@@ -213,13 +233,12 @@ def _vector(asc: AiCore, gm: Tensors, t: S1s2Bn2gs1s2Tiling) -> None:
 
 def _store_gradients(asc: AiCore, gm: Tensors, buffer: TBuf, t: S1s2Bn2gs1s2Tiling) -> None:
     """Scale the sums of dQ and dK, round all three to the gradients' type, and store them; float dV is there."""
-    dq, dk, dv = (at // FLOAT_BYTES for at in (t.areas.dq, t.areas.dk, t.areas.dv))
     sums = [
-        Gradient(gm.dq, t.query, dq, t.sum_counts[0], t.scale),
-        Gradient(gm.dk, t.key, dk, t.sum_counts[1], t.scale),
+        Gradient(gm.dq, t.query, t.areas.dq, t.sum_counts[0], t.scale),
+        Gradient(gm.dk, t.key, t.areas.dk, t.sum_counts[1], t.scale),
     ]
     if not t.call.is_fp32:
-        sums.append(Gradient(gm.dv, t.value, dv, t.sum_counts[2], None))
+        sums.append(Gradient(gm.dv, t.value, t.areas.dv, t.sum_counts[2], None))
     store_sums(asc, tuple(sums), gm.workspace, buffer, t)
 
 
@@ -322,7 +341,9 @@ class _Step:
         column: in its strip.
         term_row: its first row among those whose row term is in UB.
         sub: the sub-tile.
-        hides, keeps: where its masks begin, one that hides and one that keeps; None: it has no such mask.
+        masks: where its attention masks begin.
+        bias: where its position bias begins, behind that of the block.
+        kept: where its dropout mask begins, behind that of the block.
     """
 
     half: int
@@ -331,8 +352,9 @@ class _Step:
     column: int
     term_row: int
     sub: SubTile
-    hides: int | None
-    keeps: int | None
+    masks: MasksAt
+    bias: int
+    kept: int
 
 
 def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, aiv: int, t: S1s2Bn2gs1s2Tiling) -> None:
@@ -340,7 +362,8 @@ def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, aiv: int
     n1 = block.n2 * t.call.shape.g + block.g
     height, width = vector_step(t.call, t.tiling, block.columns)
     pitch = score_pitch(block.rows, block.columns, is_nz=t.tiling.tiles.is_score_nz)
-    mask, mask_pitch = _mask(gm, block, n1, t)
+    mask, mask_pitch = mask_of_block(gm, block, n1, t)
+    options = Options(t.scale, mask_pitch, bias_form(t), dropout(t))
     ubs = tuple(Ub(buffer, half) for half in t.halves)
     for row in range(0, block.rows, height):
         rows = min(height, block.rows - row)
@@ -357,10 +380,11 @@ def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, aiv: int
             _narrow_of(gm, t.areas.a, aiv, block, t)[at],
             _narrow_of(gm, t.areas.d_s, aiv, block, t)[at],
             mask,
-            mask_pitch,
+            bias_of_block(gm, block, n1, t),
+            kept_of_block(gm, block, n1, t),
             ubs,
             tuple(_steps(block, row, rows, height, width, pitch, t)),
-            t.scale,
+            options,
         )
 
 
@@ -368,8 +392,8 @@ def _steps(
     block: Block, row: int, rows: int, height: int, width: int, pitch: int, t: S1s2Bn2gs1s2Tiling
 ) -> Iterator[_Step]:
     """Yield the sub-tiles of a strip; the halves of UB go on from strip to strip."""
-    across = -(-block.columns // width)
-    count = -(-block.rows // height) * across
+    across = ceil_div(block.columns, width)
+    count, drop = ceil_div(block.rows, height) * across, dropout(t)
     for number in range(across):
         column, turn = number * width, row // height * across + number
         columns = min(width, block.columns - column)
@@ -381,8 +405,9 @@ def _steps(
             column=column,
             term_row=row if t.is_one_high else 0,
             sub=sub,
-            hides=None,
-            keeps=None,
+            masks=masks_at(row, column, sub, block, t),
+            bias=bias_at(row, column, sub, block, t),
+            kept=drop.bytes_of(row * drop.pitch + column) if drop else 0,
         )
 
 
@@ -396,21 +421,23 @@ def _vector_strip(
     a: GlobalTensor,
     d_s: GlobalTensor,
     mask: GlobalTensor | None,
-    mask_pitch: int,
+    pse: GlobalTensor | None,
+    kept: GlobalTensor | None,
     ubs: tuple[Ub, ...],
     steps: tuple[_Step, ...],
-    scale: float,
+    options: Options,
 ) -> None:
     """Steps A, then B, of two sub-tiles at a time."""
     for first in range(0, len(steps), BUFFERS):
         pair = steps[first : first + BUFFERS]
         for one in pair:
-            at = _score_at(one)
-            hides, keeps = (None if mask is None or begin is None else mask[begin] for begin in (one.hides, one.keeps))
-            _step_a(asc, sums, maxima, scores[at], a[at], hides, keeps, mask_pitch, ubs[one.half], one, scale)
+            at, ub = _score_at(one), ubs[one.half]
+            masks = Masks(*(part_of(mask, begin) for begin in (one.masks.hides, one.masks.beside, one.masks.keeps)))
+            own_pse, own_kept = part_of(pse, one.bias), part_of(kept, one.kept)
+            _step_a(asc, sums, maxima, scores[at], a[at], masks, own_pse, own_kept, ub, one, options)
         for one in pair:
-            at = _score_at(one)
-            _step_b(asc, grad[at], d_s[at], ubs[one.half], one)
+            at, ub = _score_at(one), ubs[one.half]
+            _step_b(asc, grad[at], d_s[at], part_of(kept, one.kept), ub, one, options.drop)
 
 
 def _score_at(one: _Step) -> int:
@@ -418,22 +445,22 @@ def _score_at(one: _Step) -> int:
     return one.column // CUBE_SIDE * one.sub.pitch if one.sub.is_nz else one.column
 
 
-@tile
 def _step_a(
     asc: AiCore,
     sums: GlobalTensor,
     maxima: GlobalTensor,
     scores: GlobalTensor,
     result: GlobalTensor,
-    hides: GlobalTensor | None,
-    keeps: GlobalTensor | None,
-    mask_pitch: int,
+    masks: Masks,
+    pse: GlobalTensor | None,
+    kept: GlobalTensor | None,
     ub: Ub,
     one: _Step,
-    scale: float,
+    options: Options,
 ) -> None:
     """Make P of a sub-tile, which stays in UB, and store it as A."""
     at, sub, event = ub.at, one.sub, one.half
+    bias, drop, is_wide = options.bias, options.drop, result.dtype is FLOAT
     s = ub.floats(at.scores, sub.count)
     sum_local = ub.floats(at.statistics, sub.rows * FLOAT.per_datablock)
     max_local = ub.floats(at.statistics + at.statistic_bytes, sub.rows * FLOAT.per_datablock)
@@ -442,44 +469,81 @@ def _step_a(
             asc.wait_flag(HardEvent.MTE3_MTE2, event)
         asc.data_copy(sum_local, sums, sub.rows * FLOAT.per_datablock)
         asc.data_copy(max_local, maxima, sub.rows * FLOAT.per_datablock)
-        for mask in (hides, keeps):
-            if mask:
-                load_mask(asc, mask, mask_pitch, ub, sub)
-                break
+        if pse and bias and not is_wide:
+            load_bias(asc, pse, bias, ub, sub)
+        first_mask = masks.hides or masks.keeps
+        if first_mask:
+            load_mask(asc, first_mask, options.mask_pitch, ub, sub)
+        if kept and drop:
+            _load_drop(asc, kept, drop, ub, sub, is_wide)
         load_scores(asc, s, scores, sub)
         pass_on(asc, HardEvent.MTE2_V, event)
     with asc.trace("P"):
         if sub.is_nz:
             to_rows(asc, s, ub, sub)
-        asc.muls(s, s, scale, sub.count)
+        if pse and bias and bias.comes_first:
+            _add_bias(asc, s, pse, bias, ub, one)
+        asc.muls(s, s, options.scale, sub.count)
         asc.pipe_barrier(Pipe.V)
-        if hides:
-            hide(asc, s, ub, sub, is_inverted=False)
-        if keeps and hides:
-            pass_on(asc, HardEvent.V_MTE2, event)
-            load_mask(asc, keeps, mask_pitch, ub, sub)
-            pass_on(asc, HardEvent.MTE2_V, event)
-        if keeps:
-            hide(asc, s, ub, sub, is_inverted=True)
+        if pse and bias and not bias.comes_first:
+            _add_bias(asc, s, pse, bias, ub, one)
+        hide_keys(asc, s, masks, options.mask_pitch, ub, sub, event)
         probabilities(asc, s, s, sum_local, max_local, ub, sub)
         asc.pipe_barrier(Pipe.V)
-    _store(asc, result, s, ub, one)
+    stays = s
+    if drop:
+        stays, temp = ub.floats(at.temp, sub.count), ub.bytes(at.narrow, A_DROP_TEMP_BYTES)
+        with asc.trace("drop"):
+            drop_scores(asc, stays, s, at.drop, temp, drop, ub, sub)
+        if is_wide:
+            asc.pipe_barrier(Pipe.ALL)
+    _store(asc, result, stays, ub, one)
     asc.set_flag(HardEvent.MTE3_MTE2, event)
 
 
-@tile
-def _step_b(asc: AiCore, grad: GlobalTensor, result: GlobalTensor, ub: Ub, one: _Step) -> None:
+def _add_bias(asc: AiCore, s: LocalTensor, pse: GlobalTensor, bias: Bias, ub: Ub, one: _Step) -> None:
+    """Add the bias, which is float only now loaded, to temp."""
+    if pse.dtype is not FLOAT:
+        add_bias(asc, s, pse.dtype, bias, ub, one.sub)
+        return
+    pass_on(asc, HardEvent.V_MTE2, one.half)
+    load_bias(asc, pse, bias, ub, one.sub, ub.at.temp)
+    pass_on(asc, HardEvent.MTE2_V, one.half)
+    wide = ub.floats(ub.at.temp, one.sub.count if bias.pitch else one.sub.width)
+    add_wide_bias(asc, s, wide, bias, one.sub)
+
+
+def _load_drop(asc: AiCore, kept: GlobalTensor, drop: Dropout, ub: Ub, sub: SubTile, is_wide: bool) -> None:
+    """Load the dropout mask; with floats everything before has ended then, as temp may still be stored as A."""
+    if is_wide:
+        asc.pipe_barrier(Pipe.ALL)
+    load_drop(asc, kept, ub.at.drop, drop, ub, sub)
+
+
+def _step_b(
+    asc: AiCore,
+    grad: GlobalTensor,
+    result: GlobalTensor,
+    kept: GlobalTensor | None,
+    ub: Ub,
+    one: _Step,
+    drop: Dropout | None,
+) -> None:
     """Make dS of a sub-tile from the P that step A left in UB, and store it."""
     at, sub, event = ub.at, one.sub, one.half
     d_a, p = ub.floats(at.grad, sub.count), ub.floats(at.p, sub.count)
     row_term = ub.floats(at.row_term + one.term_row * DATABLOCK_BYTES, sub.rows * FLOAT.per_datablock)
     with asc.trace("load dA"):
         asc.wait_flag(HardEvent.MTE3_MTE2, event)
+        if kept and drop:
+            _load_drop(asc, kept, drop, ub, sub, result.dtype is FLOAT)
         load_scores(asc, d_a, grad, sub)
         pass_on(asc, HardEvent.MTE2_V, event)
     with asc.trace("dS"):
         if sub.is_nz:
             to_rows(asc, d_a, ub, sub)
+        if drop:
+            drop_scores(asc, d_a, d_a, at.grad_drop, ub.bytes(at.temp, at.temp_bytes), drop, ub, sub)
         blocks = sub.width // FLOAT.per_datablock
         strides = BinaryRepeatParams(1, 1, 0, blocks, blocks, 1)
         asc.pipe_barrier(Pipe.V)
@@ -515,17 +579,3 @@ def _store(asc: AiCore, dst: GlobalTensor, src: LocalTensor, ub: Ub, one: _Step)
         else:
             bursts = DataCopyExtParams(sub.rows, sub.width * size, 0, (sub.pitch - sub.width) * size)
         asc.data_copy_pad(dst, local, bursts)
-
-
-# ---- attention mask --------------------------------------------------------------------------------------------------
-
-
-def _mask(gm: Tensors, block: Block, n1: int, t: S1s2Bn2gs1s2Tiling) -> tuple[GlobalTensor | None, int]:
-    """Return the mask from a block's first score on, a compressed one from its own begin, and its pitch."""
-    mask = gm.atten_mask
-    if mask is None or t.is_compressed:
-        return mask, SMALL_MASK
-    axes = (1, 1, *mask.shape)[-4:]
-    b, n = (block.b if axes[0] > 1 else 0), (n1 if axes[1] > 1 else 0)
-    row = (b * axes[1] + n) * axes[2] + block.s1
-    return mask[row * t.key.s + block.s2], t.key.s
