@@ -15,6 +15,7 @@ FagKernelTiling = SameAbTiling | S1s2Bn2Tiling | S1s2Bn2gs1s2Tiling
 
 KERNELS: Final[dict[str, Callable[[FagCall, FagTiling, tuple[str, ...]], FagKernelTiling]]] = {
     "SameAB": same_ab_kernel,
+    "SameAB_deterministic": same_ab_kernel,
     "S1s2Bn2": s1s2_bn2_kernel,
     "S1s2Bn2_deterministic": s1s2_bn2_kernel,
     "S1s2Bn2gs1s2": s1s2_bn2gs1s2_kernel,

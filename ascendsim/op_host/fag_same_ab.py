@@ -24,6 +24,7 @@ from ascendsim.op_host.fag_parts import (
     product_tiling,
     score_pitch,
 )
+from ascendsim.op_host.fag_private_sums import PrivateSums, private_sums
 from ascendsim.op_host.fag_result import FagTiling, Matmuls, PostPass, PrePass, RowTermPass
 from ascendsim.op_host.fag_tiling_same_ab import sum_elements
 from ascendsim.op_host.matmul import MatmulTiling
@@ -103,6 +104,7 @@ class SameAbTiling:
         has_mask: there is an attention mask.
         is_compressed: the mask is one small triangle.
         bias: where pseShift lies, None without one.
+        private: how private tiles are added up, None where AICs add to the sums themselves.
     """
 
     names: tuple[str, ...]
@@ -131,6 +133,7 @@ class SameAbTiling:
     has_mask: bool
     is_compressed: bool
     bias: BiasRows | None
+    private: PrivateSums | None
 
 
 def same_ab_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> SameAbTiling:
@@ -185,6 +188,7 @@ def same_ab_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> 
         has_mask=call.mask is not None,
         is_compressed=call.params.sparse_mode in COMPRESSED_MASK_MODES,
         bias=bias_rows(call),
+        private=private_sums(call, tiling, deal, parts[-1].end_bytes),
     )
 
 
@@ -196,7 +200,6 @@ def _check(call: FagCall, tiling: FagTiling) -> None:
         ("the L1-custom form with Dv less than D", tiles.is_l1_custom and call.shape.dv != call.shape.d),
         ("pseShift made inside from slopes", call.is_inner_pse),
         ("rotary parts", call.rope_sizes is not None),
-        ("deterministic sums", call.params.deterministic),
         ("layout TND", call.shape.is_tnd),
     ):
         if is_asked:

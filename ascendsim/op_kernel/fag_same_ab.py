@@ -16,13 +16,14 @@ Source: ops-transformer op_kernel, flash_attention_score_grad SameAB.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from ascendsim.dtypes import FLOAT, DType
 from ascendsim.memory import GlobalTensor
 from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block, Share, shares, vector_step
 from ascendsim.op_host.fag_parts import BUFFERS, Rows, nz_sum_at, score_pitch
+from ascendsim.op_host.fag_private_sums import PrivateSums
 from ascendsim.op_host.fag_same_ab import Products, SameAbTiling, block_products
 from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
 from ascendsim.op_kernel.fag_l1_custom import (
@@ -48,6 +49,7 @@ from ascendsim.op_kernel.fag_options import (
     part_of,
 )
 from ascendsim.op_kernel.fag_passes import expand_drop_mask, row_terms, store_gradients, zero_sums
+from ascendsim.op_kernel.fag_private_sums import add_tiles
 from ascendsim.op_kernel.fag_tensors import Tensors
 from ascendsim.op_kernel.fag_tiles import (
     STEP_A,
@@ -115,7 +117,7 @@ def _cube(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
         if before:
             asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(TILES_ARE_THERE, before))
             _gradient_products(asc, gm, queues, before, core, t)
-            if not block:
+            if not block or t.private:
                 asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.FIX, _flag(SUMS_ARE_THERE, before))
         before = block
 
@@ -157,7 +159,7 @@ def _score_products(
 def _gradient_products(
     asc: AiCore, gm: Tensors, queues: Queues | L1Queues, block: Block, core: int, t: SameAbTiling
 ) -> None:
-    """Add dQ += dS K, dK += dS^T Q, dV += A^T dY."""
+    """Add dQ += dS K, dK += dS^T Q, dV += A^T dY; deterministic store them, as sums or as private tiles."""
     n1 = block.n2 * t.call.shape.g + block.g
     element = gm.query.dtype
     query, dy = gm.query[t.query.at(block.b, n1, block.s1)], gm.dy[t.out.at(block.b, n1, block.s1)]
@@ -172,13 +174,22 @@ def _gradient_products(
         _custom_query_key(asc, d_s, query, key, dq, dk, queues, shape, (t.query.pitch, t.key.pitch), heads)
         _custom_value(asc, a, dy, dv, queues, shape, t.out.pitch, t.value.s)
         return
-    products = _products(block, t)
+    products, adds = _products(block, t), t.private is None
+    one = t.private.block_of(core, block.turn) if t.private else None
+    if t.private and one and not one.stores_dq:
+        dq = gm.workspace[t.private.dq.tile_at(one)]
+        products = replace(products, dq=replace(products.dq, c_pitch=t.private.dq.pitch(block.rows)))
+    if t.private and one and not one.stores_dk_dv:
+        dk, dv = (gm.workspace[tiles.tile_at(one)] for tiles in (t.private.dk, t.private.dv))
+        own_dk = replace(products.dk, c_pitch=t.private.dk.pitch(block.columns))
+        own_dv = replace(products.dv, c_pitch=t.private.dv.pitch(block.columns))
+        products = replace(products, dk=own_dk, dv=own_dv)
     with asc.trace("dQ"):
-        _multiply(asc, d_s, key, dq, queues, products.dq, True)
+        _multiply(asc, d_s, key, dq, queues, products.dq, adds)
     with asc.trace("dK"):
-        _multiply(asc, d_s, query, dk, queues, products.dk, True)
+        _multiply(asc, d_s, query, dk, queues, products.dk, adds)
     with asc.trace("dV"):
-        _multiply(asc, a, dy, dv, queues, products.dv, True)
+        _multiply(asc, a, dy, dv, queues, products.dv, adds)
 
 
 def _sum_at(rows: Rows, b: int, n: int, s: int, t: SameAbTiling) -> int:
@@ -281,16 +292,38 @@ def _vector(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
     asc.pipe_barrier(Pipe.ALL)
     row_terms(asc, gm.dy, gm.attention_in, gm.workspace, buffer, t)
     asc.sync_all()
-    last = None
-    for block in t.dealing.of_core(core):
-        asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SCORES_ARE_THERE, block))
-        _vector_block(asc, gm, buffer, block, core, t)
-        asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.MTE3, _flag(TILES_ARE_THERE, block))
-        last = block
-    if last:
-        asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SUMS_ARE_THERE, last))
+    if t.private:
+        _vector_rounds(asc, gm, buffer, core, t, t.private)
+    else:
+        last = None
+        for last in t.dealing.of_core(core):
+            _vector_turn(asc, gm, buffer, last, core, t)
+        if last:
+            asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SUMS_ARE_THERE, last))
     asc.sync_all()
     store_gradients(asc, (gm.dq, gm.dk, gm.dv), gm.workspace, buffer, t)
+
+
+def _vector_turn(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: int, t: SameAbTiling) -> None:
+    """Wait for a block's scores, make its tiles, and say so."""
+    asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SCORES_ARE_THERE, block))
+    _vector_block(asc, gm, buffer, block, core, t)
+    asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.MTE3, _flag(TILES_ARE_THERE, block))
+
+
+def _vector_rounds(asc: AiCore, gm: Tensors, buffer: TBuf, core: int, t: SameAbTiling, private: PrivateSums) -> None:
+    """Deterministic: behind a round's tiles add up the private ones of the round before, all cores together."""
+    for turn in range(len(private.rounds) + 1):
+        one, before = private.block_of(core, turn), private.block_of(core, turn - 1)
+        if one:
+            _vector_turn(asc, gm, buffer, one.block, core, t)
+        if turn == 0:
+            continue
+        if before:
+            asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SUMS_ARE_THERE, before.block))
+        asc.sync_all()
+        add_tiles(asc, gm.workspace, buffer, private.rounds[turn - 1], t)
+        asc.sync_all()
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,7 @@ class Masks:
 
 @dataclass(frozen=True, slots=True)
 class Ub:
-    """The buffer of UB and the places in it."""
+    """The buffer of UB and the places in it; a view of bytes ends behind them, as library calls use all of a temp."""
 
     buffer: TBuf
     at: MainUb

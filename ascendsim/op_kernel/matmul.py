@@ -423,8 +423,13 @@ def _mmad_params(work: Work, k: int, starts: bool, ends: bool, t: MatmulTiling) 
 
 
 def _mmad_m(m: int, t: MatmulTiling) -> int:
-    """Rows of a block, a transposed A's with the zeros that ND2NZ adds: Mmad reads a single row as it lies."""
-    return align_up(m, t.ab.per_datablock) if t.a_transposed else m
+    """Rows of a block, a transposed A's with the zeros that ND2NZ adds.
+
+    Mmad reads a single row as it lies; one of A in NZ lies in fractals, so a second row is multiplied, too.
+    """
+    if t.a_transposed:
+        return align_up(m, t.ab.per_datablock)
+    return max(m, 2) if t.a_is_nz else m
 
 
 def _mmad_n(n: int, t: MatmulTiling) -> int:
@@ -441,7 +446,7 @@ def _to_l0a(asc: AiCore, a2: LocalTensor, a1: LocalTensor, work: Work, at: int, 
     rows, columns = ceil_div(work.m, CUBE_SIDE), ceil_div(k, c0)
     if t.a_transposed:
         _turn_to_l0a(asc, a2, a1, work, at, k, t)
-    elif work.m == 1:
+    elif work.m == 1 and not t.a_is_nz:
         asc.load_data(a2, a1[at], LoadData2DParams(0, ceil_div(k, fractal), 1))
     elif asc.device.has("l0a_is_nz"):
         _copy_fractals(asc, a2, a1[at // c0 * rows * fractal], rows * columns)
