@@ -156,7 +156,6 @@ def _check(call: FagCall, tiles: FagTiles) -> None:
     """Refuse what the kernel does not do yet."""
     for what, is_asked in (
         ("pseShift made inside from slopes", call.is_inner_pse),
-        ("scores in NZ with a single row left over", tiles.is_score_nz and call.shape.s1 % (tiles.cv_s1 or 1) == 1),
         ("rotary parts", call.rope_sizes is not None),
         ("layout TND", call.shape.is_tnd),
     ):
