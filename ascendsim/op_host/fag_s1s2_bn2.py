@@ -22,11 +22,13 @@ from ascendsim.op_host.fag_parts import (
     product_tiling,
     score_pitch,
 )
-from ascendsim.op_host.fag_result import FagTiling, PostPass
+from ascendsim.op_host.fag_result import FagTiling, PostPass, PrePass
 from ascendsim.op_host.fag_same_ab import Products
 from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES
 
 KIB: Final = 1024
+COMPRESSED_PREFIX: Final = 6
+"""Sparse mode of prefixes with a compressed mask."""
 RESERVE: Final = "system reserve"
 """The workspace's term that is not the kernel's."""
 ROW_STRIP: Final = 256
@@ -51,6 +53,7 @@ class GmAreas:
 
     Attributes:
         dq, dk, dv: sums.
+        drop: bytes of the dropout mask; -1 where its bits are read.
         d_a, scores: of floats.
         a, d_s: tiles of the type of query, the first of two buffers.
         score_step: from a core's dA or S to the next core's.
@@ -60,6 +63,7 @@ class GmAreas:
     dq: int
     dk: int
     dv: int
+    drop: int
     d_a: int
     scores: int
     a: int
@@ -86,14 +90,15 @@ class S1s2Bn2Tiling:
         row_strip: rows whose row term is made together.
         row_step: rows that it takes at a time.
         ub_bytes: UB that the kernel takes.
+        pre: the pass that expands the dropout mask.
         post: the pass that scales and casts.
         tiling: the host tiling.
         products: of a full block; its buffers serve all blocks.
         scale: scaleValue as the kernel's float.
         next_tokens, pre_tokens: the band.
         is_sparse: blocks are skipped, so that sums have to be zeros before the first is added.
-        has_mask: there is an attention mask.
-        is_compressed: the mask is one small triangle.
+        is_compressed: the attention mask is one small triangle.
+        expands_drop: dropout reads bytes, which a pass before the main one makes of the bits.
     """
 
     names: tuple[str, ...]
@@ -111,6 +116,7 @@ class S1s2Bn2Tiling:
     row_strip: int
     row_step: int
     ub_bytes: int
+    pre: PrePass
     post: PostPass
     tiling: FagTiling
     products: Products
@@ -118,8 +124,8 @@ class S1s2Bn2Tiling:
     next_tokens: int
     pre_tokens: int
     is_sparse: bool
-    has_mask: bool
     is_compressed: bool
+    expands_drop: bool
 
 
 def s1s2_bn2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> S1s2Bn2Tiling:
@@ -137,6 +143,7 @@ def s1s2_bn2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) ->
     deal = dealing(call, tiling)
     if deal is None:
         raise InputError("the call has more blocks of scores than are looked at one by one; make S1 and S2 smaller")
+    assert tiling.pre is not None
     assert tiling.post is not None
     assert tiling.band is not None
     assert tiling.block_dim is not None
@@ -163,6 +170,7 @@ def s1s2_bn2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) ->
         row_strip=min(ROW_STRIP, cv_s1),
         row_step=tiling.tiles.row_term_rows or 1,
         ub_bytes=parts[-1].end_bytes,
+        pre=tiling.pre,
         post=tiling.post,
         tiling=tiling,
         products=block_products(call, tiling, cv_s1, cv_s2),
@@ -170,8 +178,8 @@ def s1s2_bn2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) ->
         next_tokens=band.next_tokens,
         pre_tokens=band.pre_tokens,
         is_sparse=band.is_sparse or tiling.band.is_sparse,
-        has_mask=call.mask is not None,
         is_compressed=call.params.sparse_mode in COMPRESSED_MASK_MODES,
+        expands_drop=tiling.pre.expands_mask,
     )
 
 
@@ -180,9 +188,8 @@ def _check(call: FagCall, tiling: FagTiling) -> None:
     tiles, shape = tiling.tiles, call.shape
     for what, is_asked in (
         ("the L1-custom form", tiles.is_l1_custom),
-        ("pseShift", call.pse is not None),
-        ("dropout", call.has_drop),
-        ("attenMask", call.mask is not None),
+        ("a position bias of 1024 rows", call.pse is not None and call.pse[-2] not in (1, shape.s1)),
+        ("prefixes with a compressed mask", call.params.sparse_mode == COMPRESSED_PREFIX),
         ("scores in NZ with a single row left over", tiles.is_score_nz and shape.s1 % (tiles.cv_s1 or 1) == 1),
         ("layout TND", shape.is_tnd),
     ):
@@ -237,6 +244,7 @@ def _areas(tiling: FagTiling) -> GmAreas:
         dq=tiling.offsets.dq,
         dk=tiling.offsets.dk,
         dv=tiling.offsets.dv,
+        drop=starts.get("dropout mask", -1),
         d_a=first,
         scores=first + scores_bytes,
         a=tiles,

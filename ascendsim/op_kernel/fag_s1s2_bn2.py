@@ -12,24 +12,27 @@ of its own heads, so that nobody else has to wait (inferred). With float inputs 
 Vector work of a block goes in strips of at most 256 rows: their row term, then sub-tiles in two halves of UB, ping and
 pong. Steps of a pair: left of ping, left of pong, right of ping, right of pong.
 
-    left     S -> [rows] -> scale -> P = exp(S - max) / sum -> 16 bits -> [NZ] -> A
-    right    dA -> [rows] -> dA - D -> dS = P (dA - D) -> 16 bits -> [NZ] -> dS
+    left     S -> [rows] -> scale, [bias] -> [hide] -> P = exp(S - max) / sum -> [drop] -> 16 bits -> [NZ] -> A
+    right    dA -> [rows] -> [drop] -> dA - D -> dS = P (dA - D) -> 16 bits -> [NZ] -> dS
 
-dA comes to the place of what the left step of its half has used up, so it waits for the store of A.
+dA comes to the place of what the left step of its half has used up, so it waits for the store of A. Dropout reads bits
+where the columns of a sub-tile divide S2, else bytes, which all AIVs make first and then meet (SyncAll).
 
 Inferred: pairs are sub-tiles that follow one another, strip by strip of their own height; the row term of a block's
 first strip is made before its scores are waited for; a finished head is scaled and cast two blocks later, when the
 scores' flag says that its sums are there (the public kernel waits for its products dQ, then dK and dV), so two finished
-heads are kept; the last ones at the end. NZ sums are cast 255 rows at a time at most, the repeats of a Copy.
+heads are kept; the last ones at the end. Dropped P goes to dA's place, with the temp of all as DropOut's; the dropout
+mask is loaded again for dA, as DropOut closes its rows up; a bias of floats comes to the temp and is added from there.
+ NZ sums are cast 255 rows at a time at most, the repeats of a Copy.
 All additions to a head come from one AIC, in the order of its blocks. So the deterministic form, which is the same
 kernel here, has no other order; what it changes is which calls take the template.
 Source: ops-transformer op_kernel, flash_attention_score_grad S1s2Bn2.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ascendsim.dtypes import FLOAT
+from ascendsim.dtypes import FLOAT, UINT8, DType
 from ascendsim.isa.forms import BinaryRepeatParams
 from ascendsim.isa.move import DataCopyExtParams, DataCopyPadExtParams, DataCopyParams
 from ascendsim.memory import GlobalTensor, LocalTensor
@@ -40,19 +43,31 @@ from ascendsim.op_host.fag_same_ab import Products
 from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
 from ascendsim.op_host.softmax import soft_max_grad_tiling_func
 from ascendsim.op_host.softmax_family import soft_max_tiling_func
+from ascendsim.op_kernel.fag_masks import MaskRule, mask_of_block, masks_of_tile
+from ascendsim.op_kernel.fag_passes import expand_drop_mask
 from ascendsim.op_kernel.fag_served import AIVS, end_turn, serve, start_turn, wait_for_scores, wait_for_sums
 from ascendsim.op_kernel.fag_tensors import Tensors
 from ascendsim.op_kernel.fag_tiles import (
+    BITS,
     LANES,
     NZ_BLOCKS,
     ROW_GROUP,
+    Bias,
+    Dropout,
     SubTile,
     Ub,
+    add_bias,
+    drop_scores,
+    hide,
+    load_bias,
+    load_drop,
+    load_mask,
     load_scores,
     nz_to_rows,
     pass_on,
     to_columns,
     to_rows,
+    zero_columns,
 )
 from ascendsim.op_kernel.matmul import Operands, Queues, init_queues, iterate_all
 from ascendsim.op_kernel.simple_softmax import simple_softmax
@@ -213,6 +228,10 @@ def _vector(asc: AiCore, gm: Tensors, t: S1s2Bn2Tiling) -> None:
     blocks = _blocks(core, t)
     rounds = max(len(blocks), len(_blocks(core ^ 1, t)))
     finished = _finished(blocks)
+    if t.expands_drop and gm.drop_mask:
+        expand_drop_mask(asc, _bytes_kept(gm, t), gm.drop_mask, buffer, t.pre, t.call.shape.n1 * t.call.shape.scores)
+        asc.sync_all()
+        asc.pipe_barrier(Pipe.ALL)
     if t.is_sparse:
         _zero_heads(asc, gm, buffer, blocks, t)
     for turn in range(rounds):
@@ -229,13 +248,78 @@ def _vector(asc: AiCore, gm: Tensors, t: S1s2Bn2Tiling) -> None:
         _store_head(asc, gm, buffer, head, t)
 
 
+def _bytes_kept(gm: Tensors, t: S1s2Bn2Tiling) -> GlobalTensor:
+    return _floats(gm, t.areas.drop).reinterpret_cast(UINT8)
+
+
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A sub-tile, where its scores begin in those of the block [elements], and its first row in the strip."""
+    """A sub-tile and where what it reads begins in that of its block [elements]; None for no such mask.
 
-    at: int
+    Attributes:
+        row: its first in the strip.
+        sub: the sub-tile.
+        at: its scores, and what takes their place.
+        hides, keeps: the attention masks.
+        bias: the position bias.
+        kept: the dropout mask.
+    """
+
     row: int
     sub: SubTile
+    at: int
+    hides: int | None
+    keeps: int | None
+    bias: int
+    kept: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """What a call asks of all sub-tiles.
+
+    Attributes:
+        scale: factor of the scores.
+        mask: how scores are hidden, None for not at all.
+        bias: how a position bias comes to the scores, None without one.
+        drop: how scores are dropped, None without dropout.
+    """
+
+    scale: float
+    mask: MaskRule | None
+    bias: Bias | None
+    drop: Dropout | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What the scores of a block meet in GM, from its first score on; None for what the call has not."""
+
+    mask: GlobalTensor | None
+    pse: GlobalTensor | None
+    kept: GlobalTensor | None
+
+
+def _options(gm: Tensors, t: S1s2Bn2Tiling) -> _Options:
+    params = t.call.params
+    mask = MaskRule(t.is_compressed, t.key.s, t.next_tokens, t.pre_tokens) if gm.atten_mask else None
+    bias = Bias(t.key.s if gm.pse_shift.shape[-2] > 1 else 0, params.pse_type == 1) if gm.pse_shift else None
+    drop = Dropout(params.keep_prob, t.expands_drop, t.key.s) if t.call.has_drop else None
+    return _Options(t.scale, mask, bias, drop)
+
+
+def _given(gm: Tensors, block: Block, options: _Options, t: S1s2Bn2Tiling) -> _Given:
+    n1 = _n1(block, t)
+    mask = mask_of_block(gm.atten_mask, block, n1, options.mask) if gm.atten_mask and options.mask else None
+    pse = kept = None
+    if gm.pse_shift:
+        batches, heads, rows, columns = gm.pse_shift.shape
+        row = ((block.b if batches > 1 else 0) * heads + n1) * rows + (block.s1 if rows > 1 else 0)
+        pse = gm.pse_shift[row * columns + block.s2]
+    if options.drop and gm.drop_mask:
+        score = ((block.b * t.query.n + n1) * t.query.s + block.s1) * t.key.s + block.s2
+        kept = _bytes_kept(gm, t)[score] if options.drop.is_bytes else gm.drop_mask[score // BITS]
+    return _Given(mask, pse, kept)
 
 
 def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: int, t: S1s2Bn2Tiling) -> None:
@@ -243,6 +327,8 @@ def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: in
     n1 = _n1(block, t)
     scores, d_a = _scores_at(gm, core, t)
     a, d_s = _tiles_at(gm, core, block, t)
+    options = _options(gm, t)
+    given = _given(gm, block, options, t)
     for first in range(0, block.rows, t.row_strip):
         rows = min(t.row_strip, block.rows - first)
         s1 = block.s1 + first
@@ -270,13 +356,16 @@ def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: in
             d_a,
             a,
             d_s,
+            given.mask,
+            given.pse,
+            given.kept,
             (Ub(buffer, t.halves[0]), Ub(buffer, t.halves[1])),
-            tuple(_sub_tiles(block, first, rows, t)),
-            t.scale,
+            tuple(_sub_tiles(block, first, rows, options, t)),
+            options,
         )
 
 
-def _sub_tiles(block: Block, first: int, rows: int, t: S1s2Bn2Tiling) -> Iterator[_Placed]:
+def _sub_tiles(block: Block, first: int, rows: int, options: _Options, t: S1s2Bn2Tiling) -> Iterator[_Placed]:
     """Yield the sub-tiles of a strip of a block, along S2 first."""
     tiles = t.tiling.tiles
     height, width = tiles.vec_s1 or 1, tiles.vec_s2 or 1
@@ -285,11 +374,21 @@ def _sub_tiles(block: Block, first: int, rows: int, t: S1s2Bn2Tiling) -> Iterato
     unit = CUBE_SIDE if is_nz else FLOAT.per_datablock
     for row in range(0, rows, height):
         for column in range(0, block.columns, width):
-            columns = min(width, block.columns - column)
+            columns, down = min(width, block.columns - column), first + row
             sub = SubTile(min(height, rows - row), columns, align_up(columns, unit), pitch, is_nz)
-            down = first + row
             at = column // CUBE_SIDE * pitch + down * CUBE_SIDE if is_nz else down * pitch + column
-            yield _Placed(at, row, sub)
+            yield _placed(block, sub, (row, down, column), at, options)
+
+
+def _placed(block: Block, sub: SubTile, place: tuple[int, int, int], at: int, options: _Options) -> _Placed:
+    """Return a sub-tile at (row of the strip, row of the block, column)."""
+    row, down, column = place
+    hides = keeps = None
+    if options.mask:
+        hides, keeps = masks_of_tile(block, (down, column), (sub.rows, sub.columns), options.mask)
+    bias = down * options.bias.pitch + column if options.bias else 0
+    kept = options.drop.bytes_of(down * options.drop.pitch + column) if options.drop else 0
+    return _Placed(row, sub, at, hides, keeps, bias, kept)
 
 
 @tile
@@ -354,59 +453,125 @@ def _strip(
     grad: GlobalTensor,
     a: GlobalTensor,
     d_s: GlobalTensor,
+    mask: GlobalTensor | None,
+    pse: GlobalTensor | None,
+    kept: GlobalTensor | None,
     halves: tuple[Ub, Ub],
     placed: tuple[_Placed, ...],
-    scale: float,
+    options: _Options,
 ) -> None:
     """The sub-tiles of a strip in pairs: their left steps, then their right steps."""
+    given = _Given(mask, pse, kept)
     for first in range(0, len(placed), len(halves)):
         pair = placed[first : first + len(halves)]
         for half, one in enumerate(pair):
             row = one.row * STATISTICS
             if first:
                 asc.wait_flag(HardEvent.MTE3_MTE2, half)
-            _left(asc, sums[row], maxima[row], scores[one.at], a[one.at], halves[half], one.sub, scale, half)
+            _load_left(asc, sums[row], maxima[row], scores[one.at], given, halves[half], one, options, half)
+            _left(asc, a[one.at], given, halves[half], one, options, half)
             asc.set_flag(HardEvent.MTE3_MTE2, half)
         for half, one in enumerate(pair):
             asc.wait_flag(HardEvent.MTE3_MTE2, half)
-            _right(asc, grad[one.at], d_s[one.at], halves[half], one, half)
+            _right(asc, grad[one.at], d_s[one.at], given, halves[half], one, options, half)
             if first + len(halves) + half < len(placed):
                 asc.set_flag(HardEvent.MTE3_MTE2, half)
 
 
-def _left(
+def _load_left(
     asc: AiCore,
     sums: GlobalTensor,
     maxima: GlobalTensor,
     scores: GlobalTensor,
-    result: GlobalTensor,
+    given: _Given,
     ub: Ub,
-    sub: SubTile,
-    scale: float,
+    placed: _Placed,
+    options: _Options,
     half: int,
 ) -> None:
-    """Make P of a sub-tile, which stays in UB, and store it as A."""
-    at, count = ub.at, sub.rows * STATISTICS
-    s = ub.floats(at.scores, sub.count)
-    sum_local, max_local = ub.floats(at.statistics, count), ub.floats(at.statistics + at.statistic_bytes, count)
+    """Load what a left step needs: bias, attention mask, dropout mask, sums, maxima, S."""
+    at, sub = ub.at, placed.sub
+    count = sub.rows * STATISTICS
     with asc.trace("load S"):
-        asc.data_copy(sum_local, sums, count)
-        asc.data_copy(max_local, maxima, count)
-        _load_tile(asc, s, scores, sub)
+        if given.pse and options.bias:
+            if given.pse.dtype is FLOAT:
+                pass_on(asc, HardEvent.V_MTE2, half)
+            load_bias(asc, given.pse[placed.bias], options.bias, _bias_ub(ub, given.pse.dtype), sub)
+        first_mask = placed.hides if placed.hides is not None else placed.keeps
+        if given.mask and options.mask and first_mask is not None:
+            load_mask(asc, given.mask[first_mask], options.mask.pitch, ub, sub)
+        if given.kept and options.drop:
+            load_drop(asc, given.kept[placed.kept], at.drop, options.drop, ub, sub)
+        asc.data_copy(ub.floats(at.statistics, count), sums, count)
+        asc.data_copy(ub.floats(at.statistics + at.statistic_bytes, count), maxima, count)
+        _load_tile(asc, ub.floats(at.scores, sub.count), scores, sub)
         pass_on(asc, HardEvent.MTE2_V, half)
+
+
+def _left(
+    asc: AiCore, result: GlobalTensor, given: _Given, ub: Ub, placed: _Placed, options: _Options, half: int
+) -> None:
+    """Make P of a sub-tile, which stays in UB, and store it as A."""
+    at, sub = ub.at, placed.sub
+    s, temp = ub.floats(at.scores, sub.count), ub.bytes(at.temp, at.temp_bytes)
+    sums, maxima = (ub.floats(at.statistics + i * at.statistic_bytes, sub.rows * STATISTICS) for i in range(2))
     with asc.trace("P"):
         if sub.is_nz:
             to_rows(asc, s, ub, sub)
-        asc.muls(s, s, scale, sub.count)
+        if options.bias and options.bias.comes_first:
+            _add_bias(asc, s, given, options.bias, ub, sub)
+        asc.muls(s, s, options.scale, sub.count)
         asc.pipe_barrier(Pipe.V)
-        temp = ub.bytes(at.temp, at.temp_bytes).with_size(at.temp_bytes)
+        if options.bias and not options.bias.comes_first:
+            _add_bias(asc, s, given, options.bias, ub, sub)
+        _hide_keys(asc, s, given, ub, placed, options, half)
         tiling = soft_max_tiling_func((sub.rows, sub.width), FLOAT.bytes, at.temp_bytes)
-        simple_softmax(asc, s, sum_local, max_local, s, temp, tiling, is_basic_block=sub.is_basic_block)
+        simple_softmax(asc, s, sums, maxima, s, temp, tiling, is_basic_block=sub.is_basic_block)
         asc.pipe_barrier(Pipe.V)
-    _store_tile(asc, result, s, ub, sub, half)
+    stays = s
+    if options.drop:
+        stays = ub.floats(at.grad, sub.count)
+        with asc.trace("drop"):
+            drop_scores(asc, stays, s, at.drop, temp, options.drop, ub, sub)
+    _store_tile(asc, result, stays, ub, sub, half)
 
 
-def _right(asc: AiCore, grad: GlobalTensor, result: GlobalTensor, ub: Ub, placed: _Placed, half: int) -> None:
+def _bias_ub(ub: Ub, element: DType) -> Ub:
+    """Return UB as the calls of a bias should see it: one of floats has no place but the temp."""
+    return replace(ub, at=replace(ub.at, narrow=ub.at.temp)) if element is FLOAT else ub
+
+
+def _add_bias(asc: AiCore, s: LocalTensor, given: _Given, bias: Bias, ub: Ub, sub: SubTile) -> None:
+    if given.pse:
+        add_bias(asc, s, given.pse.dtype, bias, _bias_ub(ub, given.pse.dtype), sub)
+
+
+def _hide_keys(
+    asc: AiCore, s: LocalTensor, given: _Given, ub: Ub, placed: _Placed, options: _Options, half: int
+) -> None:
+    """Hide keys by the masks of a sub-tile, of which the first is in UB."""
+    if not given.mask or not options.mask:
+        return
+    if placed.hides is not None:
+        hide(asc, s, ub, placed.sub, is_inverted=False)
+    if placed.hides is not None and placed.keeps is not None:
+        pass_on(asc, HardEvent.V_MTE2, half)
+        load_mask(asc, given.mask[placed.keeps], options.mask.pitch, ub, placed.sub)
+        pass_on(asc, HardEvent.MTE2_V, half)
+    if placed.keeps is not None:
+        hide(asc, s, ub, placed.sub, is_inverted=True)
+
+
+def _right(
+    asc: AiCore,
+    grad: GlobalTensor,
+    result: GlobalTensor,
+    given: _Given,
+    ub: Ub,
+    placed: _Placed,
+    options: _Options,
+    half: int,
+) -> None:
     """Make dS of a sub-tile over the P that its left step left in UB, and store it."""
     at, sub = ub.at, placed.sub
     d_a, p = ub.floats(at.grad, sub.count), ub.floats(at.p, sub.count)
@@ -414,10 +579,14 @@ def _right(asc: AiCore, grad: GlobalTensor, result: GlobalTensor, ub: Ub, placed
     row_terms = ub.floats(row_bytes, sub.rows * STATISTICS)
     with asc.trace("load dA"):
         _load_tile(asc, d_a, grad, sub)
+        if given.kept and options.drop:
+            load_drop(asc, given.kept[placed.kept], at.grad_drop, options.drop, ub, sub)
         pass_on(asc, HardEvent.MTE2_V, half)
     with asc.trace("dS"):
         if sub.is_nz:
             to_rows(asc, d_a, ub, sub)
+        if options.drop:
+            drop_scores(asc, d_a, d_a, at.grad_drop, ub.bytes(at.temp, at.temp_bytes), options.drop, ub, sub)
         blocks = sub.width // FLOAT.per_datablock
         strides = BinaryRepeatParams(1, 1, 0, blocks, blocks, 1)
         for column in range(0, sub.width, LANES):
@@ -445,7 +614,8 @@ def _store_tile(asc: AiCore, dst: GlobalTensor, src: LocalTensor, ub: Ub, sub: S
             rows = ub.narrow(ub.at.temp, sub.count, dst.dtype)
             asc.cast(rows, src, RoundMode.CAST_ROUND, sub.count)
             asc.pipe_barrier(Pipe.V)
-            _clear_columns(asc, rows, sub)
+            zero_columns(asc, rows, sub.rows, sub.columns, sub.width)
+            asc.pipe_barrier(Pipe.V)
             to_columns(asc, narrow, rows, sub)
     with asc.trace("store"):
         pass_on(asc, HardEvent.V_MTE3, half)
@@ -455,15 +625,6 @@ def _store_tile(asc: AiCore, dst: GlobalTensor, src: LocalTensor, ub: Ub, sub: S
         else:
             row, pitch = sub.columns * FLOAT.bytes, sub.pitch * FLOAT.bytes
             asc.data_copy_pad(dst, src, DataCopyExtParams(sub.rows, row, 0, pitch - row))
-
-
-def _clear_columns(asc: AiCore, rows: LocalTensor, sub: SubTile) -> None:
-    """Make zeros of what lies behind the last column of a tile in rows."""
-    left = sub.columns % CUBE_SIDE
-    if left:
-        lanes = (1 << CUBE_SIDE) - (1 << left)
-        asc.duplicate(rows[sub.width - CUBE_SIDE], 0, (lanes, 0), sub.rows, 1, sub.panels)
-        asc.pipe_barrier(Pipe.V)
 
 
 # ---- zeros -----------------------------------------------------------------------------------------------------------
