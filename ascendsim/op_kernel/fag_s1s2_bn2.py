@@ -229,9 +229,8 @@ def _vector(asc: AiCore, gm: Tensors, t: S1s2Bn2Tiling) -> None:
     rounds = max(len(blocks), len(_blocks(core ^ 1, t)))
     finished = _finished(blocks)
     if t.expands_drop and gm.drop_mask:
-        expand_drop_mask(asc, _bytes_kept(gm, t), gm.drop_mask, buffer, t.pre, t.call.shape.n1 * t.call.shape.scores)
+        expand_drop_mask(asc, _bytes_kept(gm, t), gm.drop_mask, buffer, t.pre, t.call.shape.scores)
         asc.sync_all()
-        asc.pipe_barrier(Pipe.ALL)
     if t.is_sparse:
         _zero_heads(asc, gm, buffer, blocks, t)
     for turn in range(rounds):
@@ -614,8 +613,9 @@ def _store_tile(asc: AiCore, dst: GlobalTensor, src: LocalTensor, ub: Ub, sub: S
             rows = ub.narrow(ub.at.temp, sub.count, dst.dtype)
             asc.cast(rows, src, RoundMode.CAST_ROUND, sub.count)
             asc.pipe_barrier(Pipe.V)
-            zero_columns(asc, rows, sub.rows, sub.columns, sub.width)
-            asc.pipe_barrier(Pipe.V)
+            if sub.columns < sub.width:
+                zero_columns(asc, rows, sub.rows, sub.columns, sub.width)
+                asc.pipe_barrier(Pipe.V)
             to_columns(asc, narrow, rows, sub)
     with asc.trace("store"):
         pass_on(asc, HardEvent.V_MTE3, half)
