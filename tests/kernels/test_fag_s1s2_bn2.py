@@ -8,7 +8,8 @@ import pytest
 
 from ascendsim import machine
 from ascendsim.errors import InputError, Severity
-from ascendsim.op_kernel import fag_served
+from ascendsim.op_host import fag_tiling_s1s2_bn2
+from ascendsim.op_kernel import fag_s1s2_bn2_custom, fag_served
 from ascendsim.record import AiCore
 from ascendsim.scenario import Scenario, scenario_from
 from ascendsim.terms import HardEvent
@@ -93,6 +94,7 @@ CASES = {
     "dropout, bias and mask": scenario(
         (1, 2, 64, 72, 64), keep_prob=0.8, pse=[1, 2, 64, 72], mask=[64, 72], next_tokens=40, **SMALL
     ),
+    "the L1-custom form, sums in NZ": scenario((1, 1, 272, 272, 72), cv_s1=128, cv_s2=272),
     "the deterministic form": scenario((1, 2, 64, 64, 64), **SMALL | {"deterministic": True, "template": 1000}),
 }
 
@@ -135,13 +137,12 @@ def test_missing_flags_between_cores_are_found(monkeypatch, flag, aiv):
 
 
 def but_for(name: str, place: int, left_out: int) -> property:
-    """A call about flags as it is, but for those with this argument at a place; event flags only on vector cores."""
+    """A call about flags as it is, but for those with this argument at a place."""
     form = next(base.__dict__[name] for base in AiCore.__mro__ if name in base.__dict__)
 
     def call(asc: AiCore) -> Any:
         real = form.__get__(asc, AiCore)
-        is_meant = asc.is_aiv or place == 2
-        return lambda *flag, **que: None if is_meant and flag[place] == left_out else real(*flag, **que)
+        return lambda *flag, **que: None if flag[place] == left_out else real(*flag, **que)
 
     return property(call)
 
@@ -154,3 +155,44 @@ def test_without_sync_all_bytes_of_the_dropout_mask_are_not_there(monkeypatch):
 def test_a_single_row_of_nz_scores_is_refused():
     with pytest.raises(InputError, match="scores in NZ with a single row left over"):
         machine.check(scenario((1, 2, 65, 64, 64), cv_s1=64, cv_s2=64))
+
+
+# ---- L1-custom -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_custom(monkeypatch):
+    """L1-custom for every call, with score tiles of 128 x 128: the operator takes it for hundreds of rows."""
+    monkeypatch.setattr(fag_tiling_s1s2_bn2, "custom_tile", lambda _: (128, 128))
+
+
+CUSTOM_CASES = {
+    "two heads of four blocks": scenario((1, 2, 144, 160, 64)),
+    "BSH, two query heads for a key head, tails": scenario((2, 2, 40, 150, 32), n2=1, layout="BSH"),
+    "a block of one row": scenario((1, 3, 129, 48, 64), layout="SBH"),
+    "sums in NZ, two AI Cores": scenario((1, 3, 48, 64, 88), layout="BSND", aic=2),
+}
+
+
+@pytest.mark.usefixtures("small_custom")
+@pytest.mark.parametrize("case", CUSTOM_CASES.values(), ids=CUSTOM_CASES)
+def test_gradients_of_the_l1_custom_form_are_those_of_the_reference(case):
+    result = machine.run(case)
+    assert [(e.what, e.met) for e in result.expectations] == [(f"values of {n}", True) for n in ("dq", "dk", "dv")]
+    assert not [f for f in result.findings if f.severity is Severity.ERROR]
+
+
+@pytest.mark.usefixtures("small_custom")
+@pytest.mark.parametrize("flag", ["SCORES_ARE_THERE", "TILES_ARE_THERE", "QUERY_SUMS_ARE_THERE", "KEY_SUMS_ARE_THERE"])
+def test_missing_flags_between_cores_of_the_l1_custom_form_are_found(monkeypatch, flag):
+    for name in ("cross_core_set_flag", "cross_core_wait_flag"):
+        monkeypatch.setattr(AiCore, name, but_for(name, 2, getattr(fag_s1s2_bn2_custom, flag)), raising=False)
+    assert codes(CUSTOM_CASES["two heads of four blocks"]) & {"E-RACE-GM", "E-RACE-RAW", "E-RACE-WAR"}
+
+
+@pytest.mark.usefixtures("small_custom")
+@pytest.mark.parametrize("event", [HardEvent.MTE2_MTE1, HardEvent.MTE1_MTE2], ids=str)
+def test_missing_flags_between_loads_and_products_are_found(monkeypatch, event):
+    for name in ("set_flag", "wait_flag"):
+        monkeypatch.setattr(AiCore, name, but_for(name, 0, event), raising=False)
+    assert codes(CUSTOM_CASES["two heads of four blocks"]) & {"E-RACE-RAW", "E-RACE-WAR"}
