@@ -22,7 +22,7 @@ from ascendsim.op_host.fag_parts import (
     product_tiling,
     score_pitch,
 )
-from ascendsim.op_host.fag_result import FagTiling, PostPass, PrePass
+from ascendsim.op_host.fag_result import FagTiles, FagTiling, PostPass, PrePass
 from ascendsim.op_host.fag_same_ab import Products
 from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES
 
@@ -56,7 +56,7 @@ class GmAreas:
         drop: bytes of the dropout mask; -1 where its bits are read.
         d_a, scores: of floats.
         a, d_s: tiles of the type of query, the first of two buffers.
-        score_step: from a core's dA or S to the next core's.
+        score_step: from one buffer of dA or S to the next.
         tile_step: from one buffer of A or dS to the next; a core has two.
     """
 
@@ -85,6 +85,7 @@ class S1s2Bn2Tiling:
         query, key: rows of query, dq, dy and attentionIn; of key, value, dk and dv.
         query_sums, key_sums: rows of the sums of dq; of dk and dv.
         areas: of the workspace.
+        score_buffers: of S and dA of a core.
         halves: places in UB of ping and pong.
         row_term: places in UB of the row term.
         row_strip: rows whose row term is made together.
@@ -111,6 +112,7 @@ class S1s2Bn2Tiling:
     query_sums: Rows
     key_sums: Rows
     areas: GmAreas
+    score_buffers: int
     halves: tuple[MainUb, MainUb]
     row_term: RowTermUb
     row_strip: int
@@ -165,9 +167,10 @@ def s1s2_bn2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) ->
         query_sums=replace(query, columns=shape.d_aligned),
         key_sums=replace(key, columns=shape.d_aligned),
         areas=_areas(tiling),
+        score_buffers=_score_buffers(tiling),
         halves=_halves(parts),
         row_term=RowTermUb(),
-        row_strip=min(ROW_STRIP, cv_s1),
+        row_strip=min(ROW_STRIP, cv_s1 // 2 if tiling.tiles.is_l1_custom else cv_s1),
         row_step=tiling.tiles.row_term_rows or 1,
         ub_bytes=parts[-1].end_bytes,
         pre=tiling.pre,
@@ -187,10 +190,9 @@ def _check(call: FagCall, tiling: FagTiling) -> None:
     """Refuse what the kernel does not do."""
     tiles, shape = tiling.tiles, call.shape
     for what, is_asked in (
-        ("the L1-custom form", tiles.is_l1_custom),
         ("a position bias of 1024 rows", call.pse is not None and call.pse[-2] not in (1, shape.s1)),
         ("prefixes with a compressed mask", call.params.sparse_mode == COMPRESSED_PREFIX),
-        ("scores in NZ with a single row left over", tiles.is_score_nz and shape.s1 % (tiles.cv_s1 or 1) == 1),
+        ("scores in NZ with a single row left over", _has_single_row(call, tiles)),
         ("layout TND", shape.is_tnd),
     ):
         if is_asked:
@@ -202,6 +204,11 @@ def _check(call: FagCall, tiling: FagTiling) -> None:
     for name, length in (("cv_s1", tiles.cv_s1), ("cv_s2", tiles.cv_s2), ("vec_s2", tiles.vec_s2)):
         if (length or 0) % CUBE_SIDE:
             raise InputError(f"{name} = {length}: must be a multiple of {CUBE_SIDE}, rows and columns of a fractal")
+
+
+def _has_single_row(call: FagCall, tiles: FagTiles) -> bool:
+    """Whether a block of NZ scores has one row; blocks of the L1-custom form are multiplied by the kernel itself."""
+    return tiles.is_score_nz and not tiles.is_l1_custom and call.shape.s1 % (tiles.cv_s1 or 1) == 1
 
 
 def _halves(parts: tuple[Area, ...]) -> tuple[MainUb, MainUb]:
@@ -229,6 +236,10 @@ def _halves(parts: tuple[Area, ...]) -> tuple[MainUb, MainUb]:
     return places[0], places[1]
 
 
+def _score_buffers(tiling: FagTiling) -> int:
+    return BUFFERS if tiling.tiles.is_l1_custom else 1
+
+
 def _areas(tiling: FagTiling) -> GmAreas:
     assert tiling.offsets is not None
     assert tiling.offsets.dv is not None
@@ -237,7 +248,7 @@ def _areas(tiling: FagTiling) -> GmAreas:
         if term.name != RESERVE:
             starts[term.name], sizes[term.name] = at, term.bytes
             at += term.bytes
-    cores = tiling.tiles.used_cores or 1
+    cores, buffers = tiling.tiles.used_cores or 1, _score_buffers(tiling)
     first, tiles = starts["S and dA"], starts["A and dS"]
     scores_bytes, tile_bytes = sizes["S and dA"] // 2, sizes["A and dS"] // 2
     return GmAreas(
@@ -249,7 +260,7 @@ def _areas(tiling: FagTiling) -> GmAreas:
         scores=first + scores_bytes,
         a=tiles,
         d_s=tiles + tile_bytes,
-        score_step=scores_bytes // cores,
+        score_step=scores_bytes // cores // buffers,
         tile_step=tile_bytes // cores // BUFFERS,
     )
 
