@@ -2,8 +2,10 @@
 
 from ascendsim.memory import GlobalTensor
 from ascendsim.op_host.fag_kernels import FagKernelTiling
+from ascendsim.op_host.fag_whole_heads import WholeHeadsTiling
 from ascendsim.op_kernel.fag_same_ab import fag_same_ab
 from ascendsim.op_kernel.fag_tensors import Tensors
+from ascendsim.op_kernel.fag_whole_heads import fag_whole_heads
 from ascendsim.record import AiCore
 
 
@@ -20,4 +22,7 @@ def flash_attention_score_grad(asc: AiCore, *arguments: GlobalTensor | FagKernel
     *given, t = arguments
     assert not isinstance(t, GlobalTensor)
     gm = Tensors(**{name: x for name, x in zip(t.names, given, strict=True) if isinstance(x, GlobalTensor)})
-    fag_same_ab(asc, gm, t)
+    if isinstance(t, WholeHeadsTiling):
+        fag_whole_heads(asc, gm, t)
+    else:
+        fag_same_ab(asc, gm, t)
