@@ -145,6 +145,11 @@ def fag_workspace_bytes(tiling: FagKernelTiling) -> int:
     return tiling.workspace_bytes
 
 
+def fag_block_dim(tiling: FagKernelTiling) -> int:
+    """Return the AI Cores to launch."""
+    return tiling.block_dim
+
+
 def _axes(name: str, shape: tuple[int, ...], keys: FagKeys, heads: int) -> dict[str, int]:
     """Return B, N, S and D of a tensor in the layout."""
     axes = AXES[keys.layout]
