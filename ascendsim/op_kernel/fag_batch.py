@@ -47,58 +47,86 @@ def init_batch_queues(asc: AiCore, pipe: TPipe, t: MatmulTiling, l1_bytes: int, 
     return queues
 
 
-@tile
 def iterate_batch(
     asc: AiCore,
-    a: GlobalTensor,
-    b: GlobalTensor,
-    c: GlobalTensor,
+    gm: tuple[GlobalTensor, GlobalTensor, GlobalTensor],
     lies: tuple[Strides, Strides, Strides],
     queues: Queues,
     product: BatchProduct,
+    *,
     adds: bool,
 ) -> None:
     """Make C = A B of every head, or add it to what C holds.
 
     Args:
         asc: the core.
-        a: A of the first head.
-        b: B of it.
-        c: C of it.
+        gm: A, B and C of the first head.
         lies: how those of the others follow.
         queues: from `init_batch_queues`.
         product: the product.
         adds: C is added to.
     """
-    (a_lies, b_lies, c_lies), t = lies, product.matmul
-    a_pieces, b_pieces = product.a_pieces(a_lies.count), product.b_pieces(b_lies.count)
-    behind_a = sum(one.elements for one in a_pieces) * a_lies.count
-    with asc.trace("load"):
-        l1 = queues.a1.alloc_tensor(t.ab)
-        for piece in a_pieces:
-            _load(asc, l1[piece.at], a, a_lies, piece)
-        for piece in b_pieces:
-            _load(asc, l1[behind_a + piece.at], b, b_lies, piece)
-        queues.a1.enque(l1)
-    l1 = queues.a1.deque(t.ab)
+    (a, b, c), (a_lies, b_lies, c_lies) = gm, lies
+    l1 = queues.a1.alloc_tensor(product.matmul.ab)
+    _load(asc, a, b, l1, (a_lies, b_lies), queues, product)
+    l1 = queues.a1.deque(product.matmul.ab)
     for number in range(c_lies.count):
-        for a_piece in a_pieces:
-            for b_piece in b_pieces:
-                m, n = _length(a_piece, t.a_transposed), _length(b_piece, not t.b_transposed)
-                heads = range(number * product.c_sum, (number + 1) * product.c_sum)
-                for head in heads:
-                    a1 = l1[a_piece.at + head * a_piece.elements]
-                    b1 = l1[behind_a + b_piece.at + head // product.b_share * b_piece.elements]
-                    work = Work(m, n, t.k, t.k, 0, head == heads[0], head == heads[-1], with_bias=False)
-                    if work.is_first:
-                        c1 = start_block(asc, a1, b1, queues, work, t)
-                    add_steps(asc, c1, a1, b1, queues, work, t)
-                queues.co1.enque(c1)
-                block = Block(
-                    a_piece.from_row + a_piece.from_column, b_piece.from_row + b_piece.from_column, 0, m, n, t.k
-                )
-                store_block(asc, c[c_lies.at(number) + place_of_block(block, t)], queues, m, n, adds, t)
+        _multiply(asc, c[c_lies.at(number)], l1, (a_lies.count, b_lies.count), number, queues, product, adds)
     queues.a1.free_tensor(l1)
+
+
+def _behind_a(product: BatchProduct, heads: int) -> int:
+    """Return where in L1 all B begin [elements]."""
+    return sum(one.elements for one in product.a_pieces(heads)) * heads
+
+
+@tile
+def _load(
+    asc: AiCore,
+    a: GlobalTensor,
+    b: GlobalTensor,
+    l1: LocalTensor,
+    lies: tuple[Strides, Strides],
+    queues: Queues,
+    product: BatchProduct,
+) -> None:
+    """Load A and B of all heads."""
+    with asc.trace("load"):
+        for piece in product.a_pieces(lies[0].count):
+            _load_piece(asc, l1[piece.at], a, lies[0], piece)
+        for piece in product.b_pieces(lies[1].count):
+            _load_piece(asc, l1[_behind_a(product, lies[0].count) + piece.at], b, lies[1], piece)
+        queues.a1.enque(l1)
+
+
+@tile
+def _multiply(
+    asc: AiCore,
+    c: GlobalTensor,
+    l1: LocalTensor,
+    counts: tuple[int, int],
+    number: int,
+    queues: Queues,
+    product: BatchProduct,
+    adds: bool,
+) -> None:
+    """Make the C of this number from heads that are in L1, so many A and B in all."""
+    t, behind_a = product.matmul, _behind_a(product, counts[0])
+    heads = range(number * product.c_sum, (number + 1) * product.c_sum)
+    for a_piece in product.a_pieces(counts[0]):
+        for b_piece in product.b_pieces(counts[1]):
+            m, n = _length(a_piece, t.a_transposed), _length(b_piece, not t.b_transposed)
+            for head in heads:
+                a1 = l1[a_piece.at + head * a_piece.elements]
+                b1 = l1[behind_a + b_piece.at + head // product.b_share * b_piece.elements]
+                work = Work(m, n, t.k, t.k, 0, head == heads[0], head == heads[-1], with_bias=False)
+                if work.is_first:
+                    c1 = start_block(asc, a1, b1, queues, work, t)
+                add_steps(asc, c1, a1, b1, queues, work, t)
+            queues.co1.enque(c1)
+            at_m, at_n = a_piece.from_row + a_piece.from_column, b_piece.from_row + b_piece.from_column
+            block = Block(at_m, at_n, 0, m, n, t.k)
+            store_block(asc, c[place_of_block(block, t)], queues, m, n, adds, t)
 
 
 def _length(piece: Piece, is_along_columns: bool) -> int:
@@ -106,7 +134,7 @@ def _length(piece: Piece, is_along_columns: bool) -> int:
     return piece.columns if is_along_columns else piece.rows
 
 
-def _load(asc: AiCore, dst: LocalTensor, src: GlobalTensor, lies: Strides, piece: Piece) -> None:
+def _load_piece(asc: AiCore, dst: LocalTensor, src: GlobalTensor, lies: Strides, piece: Piece) -> None:
     """Load a piece of every matrix: all of a batch at once, as far as ND2NZ can step from one to the next."""
     at = piece.from_row * lies.pitch + piece.from_column
     shape = piece.rows, piece.columns

@@ -170,7 +170,7 @@ def _score_product(
         _matrices(span, t.query.s, t.width),
     )
     with asc.trace("S" if area == t.areas.scores else "dA"):
-        iterate_batch(asc, a, b, c, lies, queues, t.products.scores, False)
+        iterate_batch(asc, (a, b, c), lies, queues, t.products.scores, adds=False)
 
 
 def _gradient_products(asc: AiCore, gm: Tensors, queues: Queues, block: Block, t: WholeHeadsTiling) -> None:
@@ -192,7 +192,7 @@ def _gradient_products(asc: AiCore, gm: Tensors, queues: Queues, block: Block, t
         ("dV", (a, gm.dy[query_at], gm.dv[key_at]), (scores, queries, of_keys), t.products.dv, True),
     ):
         with asc.trace(name):
-            iterate_batch(asc, *operands, lies, queues, product, adds)
+            iterate_batch(asc, operands, lies, queues, product, adds=adds)
 
 
 def _sum_at(rows: Rows, span: Span, t: WholeHeadsTiling) -> int:
