@@ -27,6 +27,7 @@ from ascendsim.isa.move import DataCopyExtParams, DataCopyPadExtParams, DataCopy
 from ascendsim.memory import GlobalTensor, LocalTensor
 from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block
 from ascendsim.op_host.fag_parts import BUFFERS, Rows, nz_sum_at
+from ascendsim.op_host.fag_tiling_n import NZ_SPARE
 from ascendsim.op_host.fag_whole_heads import Span, Strides, WholeHeadsTiling, WholeHeadsUb, strides_of
 from ascendsim.op_host.softmax import soft_max_grad_tiling_func
 from ascendsim.op_host.softmax_family import soft_max_tiling_func
@@ -57,8 +58,8 @@ ZEROS_ARE_THERE = 8
 """Flag of the AIVs: AIV 0 has zeroed what its dK and dV are added to; one more for AIV 1."""
 STATISTICS = 8
 """How often GM holds a row's statistic: one datablock."""
-ID = 0
-"""Event id of all flags."""
+ID, A_ID, ZERO_ID = 0, 1, 2
+"""Event ids: of all flags but two from V to MTE3, which V would set again before MTE3 has waited for the other."""
 
 
 def fag_whole_heads(asc: AiCore, gm: Tensors, t: WholeHeadsTiling) -> None:
@@ -236,7 +237,7 @@ def _vector(asc: AiCore, gm: Tensors, t: WholeHeadsTiling) -> None:
         Gradient(dst, rows, area // FLOAT.bytes, _sum_count(rows, t), t.scale)
         for dst, rows, area in ((gm.dq, t.query, t.areas.dq), (gm.dk, t.key, t.areas.dk))
     )
-    store_sums(asc, sums, gm.workspace, buffer, t)
+    store_sums(asc, sums, gm.workspace, buffer, NZ_SPARE, t)
 
 
 def _sum_count(rows: Rows, t: WholeHeadsTiling) -> int:
@@ -297,7 +298,7 @@ def _zero(asc: AiCore, dst: GlobalTensor, buffer: TBuf, at: WholeHeadsUb, bursts
     together = min(bursts, most // align_up(part, unit))
     zeros = buffer.get_with_offset(dst.dtype, together * align_up(part, unit), at.temp)
     asc.duplicate(zeros, 0.0, together * align_up(part, unit))
-    pass_on(asc, HardEvent.V_MTE3, ID)
+    pass_on(asc, HardEvent.V_MTE3, ZERO_ID)
     for burst in range(0, bursts, together):
         for first in range(0, length, part):
             count, elements = min(together, bursts - burst), min(part, length - first)
@@ -580,11 +581,11 @@ def _probabilities(
     with asc.trace("dS"):
         asc.mul(grad, grad, s, p.count)
         asc.pipe_barrier(Pipe.V)
-    for dst, src, place in ((d_s, grad, ub.at.d_a), (a, s, ub.at.scores)):
+    for dst, src, place, event_id in ((d_s, grad, ub.at.d_a, ID), (a, s, ub.at.scores, A_ID)):
         with asc.trace("store"):
             narrow = ub.of(dst.dtype, place, p.count)
             asc.cast(narrow, src, RoundMode.CAST_ROUND, p.count)
-            pass_on(asc, HardEvent.V_MTE3, ID)
+            pass_on(asc, HardEvent.V_MTE3, event_id)
             if p.has_tail:
                 asc.data_copy_pad(dst, narrow, DataCopyExtParams(p.all_rows, p.columns * dst.dtype.bytes, 0, 0))
             else:
