@@ -8,15 +8,20 @@ Source: ops-transformer op_kernel, flash_attention_score_grad ngs1s2_bn and bngs
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 from ascendsim.errors import InputError
-from ascendsim.op_host.drop_out import get_drop_out_min_tmp_size
 from ascendsim.op_host.fag_call import COMPRESSED_MASK_MODES, FagCall, as_float32
 from ascendsim.op_host.fag_dealing import Block, Dealing, dealing
 from ascendsim.op_host.fag_parts import BUFFERS, Product, Rows, product_tiling
 from ascendsim.op_host.fag_result import FagTiling, Matmuls, PostPass, PrePass, UnitSplit
 from ascendsim.op_host.matmul import MatmulTiling
-from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, FRACTAL_BYTES, align_up
+from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, FRACTAL_BYTES, align_up, ceil_div
+
+LEAST_TEMP_BYTES: Final = 1024
+"""What the library calls ask for at least."""
+BITS: Final = 8
+"""Scores that a byte of a dropout mask in bits stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +308,7 @@ def whole_heads_kernel(
     Raises:
         InputError: what the kernel does not do yet.
     """
-    _check(call, tiling)
+    _check(call, tiling, ub)
     deal = dealing(call, tiling)
     assert deal is not None
     assert tiling.split is not None
@@ -357,17 +362,19 @@ def whole_heads_kernel(
     )
 
 
-def _check(call: FagCall, tiling: FagTiling) -> None:
-    """Refuse what the kernel does not do yet."""
-    for what, is_asked in (
-        ("pseShift", call.pse is not None),
-        ("dropout", call.has_drop),
-        ("deterministic sums", call.params.deterministic),
-    ):
-        if is_asked:
-            raise InputError(
-                f"template {tiling.template}: {what}: the host answers (ascendsim fag), a kernel is not there yet"
-            )
+def _check(call: FagCall, tiling: FagTiling, ub: WholeHeadsUb) -> None:
+    """Refuse what the kernel does not do, and what it has no room for."""
+    mask, s1, s2 = call.mask, call.shape.s1, call.shape.s2
+    if mask and call.params.sparse_mode not in COMPRESSED_MASK_MODES and mask[-2:] != (s1, s2):
+        raise InputError(
+            f"atten_mask has last axes {list(mask[-2:])}: the kernel of template {tiling.template} reads one of "
+            f"{s1} x {s2}, or with sparse_mode 2 or 3 a compressed one"
+        )
+    if ub.temp_bytes < LEAST_TEMP_BYTES:
+        raise InputError(
+            f"template {tiling.template}: {ub.temp_bytes} B of UB are left for the temps of library calls, they need "
+            f"{LEAST_TEMP_BYTES}; prescribe fewer units"
+        )
 
 
 def _starts(tiling: FagTiling) -> dict[str, tuple[int, int]]:
@@ -392,8 +399,15 @@ def _mask_at(call: FagCall) -> int | None:
 
 
 def drop_bytes(call: FagCall, rows: int) -> int:
-    """Return the UB for a dropout mask of so many rows, each a byte for a score in whole datablocks; 0 for none."""
-    return 0 if not call.has_drop else max(get_drop_out_min_tmp_size(), rows * align_up(call.shape.s2, DATABLOCK_BYTES))
+    """Return the UB for a dropout mask of so many rows; 0 for none.
+
+    A bit for each score, or where S2 is no multiple of 16 a byte, each row of them in whole datablocks.
+    """
+    if not call.has_drop:
+        return 0
+    s2 = call.shape.s2
+    needed = rows * align_up(s2, DATABLOCK_BYTES) if s2 % CUBE_SIDE else ceil_div(rows * s2, BITS)
+    return align_up(needed, DATABLOCK_BYTES)
 
 
 # ---- products --------------------------------------------------------------------------------------------------------

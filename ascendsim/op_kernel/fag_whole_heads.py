@@ -2,54 +2,48 @@
 
     AIV    orders dA and S of its unit t; zeros dK and dV of t - 1; orders dQ, dK and dV of t - 1; vector passes of t
     AIC    for AIV 0, then AIV 1: dA, S of its unit t | dQ, dK, dV of its unit t - 1, as soon as they are ordered
-
-A vector pass, of as many heads as UB holds:
-
-    row term    O, dY -> float -> D = rowsum(dY * O), where need be some columns of D after the others
-    dS part     dA -> [rows] -> [dropout] -> dA - D
-    P part      S -> [rows] -> [bias] -> scale -> [hide] -> P = exp(S - max) / sum; dS = P (dA - D); [dropout of P]
-    stores      dS and A in 16 bits, rows of S2 one behind the other
+    AIV    all that was ordered is there; SyncAll; dQ and dK are scaled, rounded and stored
 
 Flags are those of `fag_served`, and two more. dA has one of its own, because an AIV waits for it first. And one lets
 the AIC begin with dQ, dK and dV when the zeros are there, which is when the public kernel orders them. dK and dV are
 added to zeros, dQ is stored; dV leaves the cube in its own type.
-The public kernel has no event between the Cast of A and its store; here V is waited for, as for dS. The public kernel's
-maxima and sums are waited for by the scalar unit, here by V.
 Source: ops-transformer op_kernel, flash_attention_score_grad ngs1s2_bn and bngs1s2_b: order of the steps, and what the
-scores of a unit are.
+scores of a unit are. Inferred: zeros come from the temps of library calls.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
-from ascendsim.dtypes import FLOAT, UINT8, DType
-from ascendsim.isa.forms import BinaryRepeatParams
-from ascendsim.isa.move import DataCopyExtParams, DataCopyPadExtParams, DataCopyParams
-from ascendsim.memory import GlobalTensor, LocalTensor
+from ascendsim.dtypes import FLOAT, UINT8
+from ascendsim.isa.move import DataCopyExtParams
+from ascendsim.memory import GlobalTensor
 from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block
 from ascendsim.op_host.fag_parts import BUFFERS, Rows, nz_sum_at
 from ascendsim.op_host.fag_tiling_n import NZ_SPARE
 from ascendsim.op_host.fag_whole_heads import Span, Strides, WholeHeadsTiling, WholeHeadsUb, strides_of
-from ascendsim.op_host.softmax import soft_max_grad_tiling_func
-from ascendsim.op_host.softmax_family import soft_max_tiling_func
 from ascendsim.op_kernel.fag_batch import init_batch_queues, iterate_batch
-from ascendsim.op_kernel.fag_passes import Gradient, store_sums
-from ascendsim.op_kernel.fag_served import (
-    AIVS,
-    end_turn,
-    flag_of,
-    serve,
-    start_turn,
-    wait_for_scores,
-    wait_for_sums,
+from ascendsim.op_kernel.fag_heads_pass import (
+    ID,
+    ZERO_ID,
+    Pass,
+    PassUb,
+    add_bias,
+    grad,
+    load_bias,
+    load_drop,
+    load_mask,
+    load_scores,
+    probabilities,
+    row_term,
 )
+from ascendsim.op_kernel.fag_passes import Gradient, expand_drop_mask, store_sums
+from ascendsim.op_kernel.fag_served import AIVS, end_turn, flag_of, serve, start_turn, wait_for_scores, wait_for_sums
 from ascendsim.op_kernel.fag_tensors import Tensors
-from ascendsim.op_kernel.fag_tiles import LANES, LOWEST, NZ_BLOCKS, ROW_GROUP, pass_on
+from ascendsim.op_kernel.fag_tiles import BITS, pass_on
 from ascendsim.op_kernel.matmul import Queues
-from ascendsim.op_kernel.select_with_bytes_mask import SelectWithBytesMaskShapeInfo, select_with_bytes_mask
-from ascendsim.op_kernel.simple_softmax import simple_softmax
-from ascendsim.op_kernel.softmax_grad import softmax_grad_front
 from ascendsim.record import AiCore, tile
-from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, CrossMode, HardEvent, Pipe, RoundMode, TPosition, align_up
+from ascendsim.terms import CUBE_SIDE, CrossMode, HardEvent, Pipe, TPosition, align_up
 from ascendsim.tpipe import TBuf
 
 D_A_IS_THERE = 6
@@ -58,16 +52,51 @@ ZEROS_ARE_THERE = 8
 """Flag of the AIVs: AIV 0 has zeroed what its dK and dV are added to; one more for AIV 1."""
 STATISTICS = 8
 """How often GM holds a row's statistic: one datablock."""
-ID, A_ID, ZERO_ID = 0, 1, 2
-"""Event ids: of all flags but two from V to MTE3, which V would set again before MTE3 has waited for the other."""
 
 
-def fag_whole_heads(asc: AiCore, gm: Tensors, t: WholeHeadsTiling) -> None:
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """When an AIV waits for the products of its unit.
+
+    Attributes:
+        ordered: as soon as it has ordered them.
+        d_a: before it loads dA.
+        scores: before it loads S.
+    """
+
+    ordered: Callable[[AiCore], None]
+    d_a: Callable[[AiCore], None]
+    scores: Callable[[AiCore], None]
+
+
+def wait_for_d_a(asc: AiCore) -> None:
+    """Wait for dA of the own unit; what was set for AIV 0 is up by then."""
+    for aiv in range(asc.get_sub_block_idx() + 1):
+        _wait(asc, flag_of(D_A_IS_THERE, aiv))
+
+
+def wait_for_both(asc: AiCore) -> None:
+    """Wait for dA and S of the own unit."""
+    wait_for_d_a(asc)
+    wait_for_scores(asc)
+
+
+def wait_for_nothing(asc: AiCore) -> None:
+    """Go on: what there is to wait for is there."""
+    del asc
+
+
+def _wait(asc: AiCore, flag: int) -> None:
+    asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, flag)
+
+
+def fag_whole_heads(asc: AiCore, gm: Tensors, waits: Waits, t: WholeHeadsTiling) -> None:
     """Run on one core.
 
     Args:
         asc: the core.
         gm: the tensors.
+        waits: when an AIV waits for products.
         t: the tiling.
 
     Raises:
@@ -81,7 +110,7 @@ def fag_whole_heads(asc: AiCore, gm: Tensors, t: WholeHeadsTiling) -> None:
     if asc.is_aic:
         _cube(asc, gm, t)
     else:
-        _vector(asc, gm, t)
+        _vector(asc, gm, waits, t)
 
 
 def _units(core: int, t: WholeHeadsTiling) -> tuple[list[Block], list[Block]]:
@@ -213,20 +242,24 @@ def _sums(rows: Rows, span: Span, t: WholeHeadsTiling) -> Strides:
 # ---- AIV -------------------------------------------------------------------------------------------------------------
 
 
-def _vector(asc: AiCore, gm: Tensors, t: WholeHeadsTiling) -> None:
+def _vector(asc: AiCore, gm: Tensors, waits: Waits, t: WholeHeadsTiling) -> None:
     buffer = asc.t_buf(TPosition.VECCALC, "ub")
     asc.t_pipe().init_buffer(buffer, 1, t.ub_bytes)
+    if gm.drop_mask and t.pre.expands_mask:
+        expand_drop_mask(asc, _drop_bytes(gm, t), gm.drop_mask, buffer, t.pre, t.call.shape.scores)
+        asc.sync_all()
     units = _units(asc.get_block_idx() // AIV_PER_AIC, t)
     own, rounds = units[asc.get_sub_block_idx()], _rounds(units)
     for turn in range(rounds):
         _start_turn(asc, turn)
+        waits.ordered(asc)
         if turn:
             _zero_units(asc, gm, buffer, own[turn - 1 : turn], t)
         for block in own[turn : turn + 1]:
-            _unit(asc, gm, buffer, block, t)
+            _unit(asc, gm, buffer, block, waits, t)
         if turn >= len(own):
-            _wait_for_d_a(asc)
-            wait_for_scores(asc)
+            waits.d_a(asc)
+            waits.scores(asc)
         end_turn(asc)
     _zero_units(asc, gm, buffer, own[rounds - 1 : rounds], t)
     if asc.get_sub_block_idx() == 0:
@@ -252,16 +285,6 @@ def _start_turn(asc: AiCore, turn: int) -> None:
     asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.MTE3, flag_of(ZEROS_ARE_THERE, other))
     if other and turn:
         _wait(asc, flag_of(D_A_IS_THERE, other))
-
-
-def _wait_for_d_a(asc: AiCore) -> None:
-    """Wait for dA of the own unit; what was set for AIV 0 is up by then."""
-    for aiv in range(asc.get_sub_block_idx() + 1):
-        _wait(asc, flag_of(D_A_IS_THERE, aiv))
-
-
-def _wait(asc: AiCore, flag: int) -> None:
-    asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, flag)
 
 
 # ---- zeros -----------------------------------------------------------------------------------------------------------
@@ -307,287 +330,81 @@ def _zero(asc: AiCore, dst: GlobalTensor, buffer: TBuf, at: WholeHeadsUb, bursts
     pass_on(asc, HardEvent.MTE3_V, ID)
 
 
-# ---- vector pass -----------------------------------------------------------------------------------------------------
+# ---- vector passes ---------------------------------------------------------------------------------------------------
 
 
-def _unit(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, t: WholeHeadsTiling) -> None:
+def _unit(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, waits: Waits, t: WholeHeadsTiling) -> None:
     """A and dS of a unit, in vector passes."""
-    span, ub, aiv = t.span(block), _Ub(buffer, t.ub), asc.get_block_idx()
-    for number, one in enumerate(t.passes(span)):
-        is_first = number == 0
-        _row_term_of(asc, gm, ub, one, t)
-        if is_first:
-            _wait_for_d_a(asc)
-        _grad_of(asc, gm, ub, one, span, aiv, t)
-        if is_first:
-            wait_for_scores(asc)
-        _scores_of(asc, gm, ub, one, span, block, aiv, t)
+    unit, ub, aiv = t.span(block), PassUb(buffer, t.ub), asc.get_block_idx()
+    for number, one in enumerate(t.passes(unit)):
+        inside = (t.head_number(one) - t.head_number(unit)) * t.query.s * t.width
+        d_a, scores = (_floats(gm, area + aiv * t.aiv_bytes)[inside] for area in (t.areas.d_a, t.areas.scores))
+        at, p = t.out.at(one.b, one.n, 0), _pass_of(one, t)
+        _load_drop(asc, gm, ub, one, p, t)
+        row_term(asc, gm.dy[at], gm.attention_in[at], strides_of(t.out, one, one.heads), ub, p)
+        if number == 0:
+            waits.d_a(asc)
+        grad(asc, d_a, ub, p)
+        if gm.pse_shift:
+            load_bias(asc, *_bias(gm.pse_shift, one, t), ub, p)
+        elif gm.atten_mask:
+            load_mask(asc, *_mask(gm.atten_mask, one, t), ub, p)
+        if number == 0:
+            waits.scores(asc)
+        load_scores(asc, scores, ub, p)
+        if gm.pse_shift:
+            add_bias(asc, gm.pse_shift.dtype, _shares_row(gm.pse_shift), ub, p)
+            if gm.atten_mask:
+                load_mask(asc, *_mask(gm.atten_mask, one, t), ub, p)
+        row, out = t.head_number(one) * t.query.s, t.head_number(one) * t.query.s * t.key.s
+        maxima, sums = gm.softmax_max[row * STATISTICS], gm.softmax_sum[row * STATISTICS]
+        a, d_s = (_narrow(gm, area, block, t)[out] for area in (t.areas.a, t.areas.d_s))
+        probabilities(asc, maxima, sums, a, d_s, gm.atten_mask is not None, ub, p)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pass:
-    """Lengths of a vector pass.
-
-    Attributes:
-        heads: heads of all its batches.
-        rows, columns: of scores of a head.
-        width: columns in UB, in whole fractals.
-        d: columns of dY and O.
-        row_columns: columns of them that are taken at a time.
-        is_nz: dA and S come in NZ.
-    """
-
-    heads: int
-    rows: int
-    columns: int
-    width: int
-    d: int
-    row_columns: int
-    is_nz: bool
-
-    @property
-    def all_rows(self) -> int:
-        """Rows of all heads."""
-        return self.heads * self.rows
-
-    @property
-    def count(self) -> int:
-        """Scores in UB."""
-        return self.all_rows * self.width
-
-    @property
-    def has_tail(self) -> bool:
-        """Whether rows in UB are longer than in GM."""
-        return self.columns != self.width
-
-
-@dataclass(frozen=True, slots=True)
-class _Ub:
-    """The buffer of UB and the places in it."""
-
-    buffer: TBuf
-    at: WholeHeadsUb
-
-    def floats(self, offset_bytes: int, count: int) -> LocalTensor:
-        """Return a view of floats."""
-        return self.buffer.get_with_offset(FLOAT, count, offset_bytes)
-
-    def of(self, element: DType, offset_bytes: int, count: int) -> LocalTensor:
-        """Return a view of elements."""
-        return self.buffer.get_with_offset(element, count, offset_bytes)
-
-    @property
-    def temp(self) -> LocalTensor:
-        """Temp of library calls."""
-        return self.buffer.get_with_offset(UINT8, self.at.temp_bytes, self.at.temp)
-
-
-def _pass_of(one: Span, t: WholeHeadsTiling) -> _Pass:
-    return _Pass(one.count, t.query.s, t.key.s, t.width, t.out.columns, t.row_columns, t.is_score_nz)
-
-
-def _row_term_of(asc: AiCore, gm: Tensors, ub: _Ub, one: Span, t: WholeHeadsTiling) -> None:
-    at = t.out.at(one.b, one.n, 0)
-    _row_term(asc, gm.dy[at], gm.attention_in[at], strides_of(t.out, one, one.heads), ub, _pass_of(one, t))
-
-
-@tile
-def _row_term(asc: AiCore, dy: GlobalTensor, out: GlobalTensor, lies: Strides, ub: _Ub, p: _Pass) -> None:
-    """D = rowsum(dY * O), a datablock for each row; columns of D that are taken later are added."""
-    starts = range(0, p.d, p.row_columns)
-    with asc.trace("row term"):
-        _load_rows(asc, dy, out, lies, ub, p, 0)
-        for first in starts:
-            columns = min(p.row_columns, p.d - first)
-            width = align_up(columns, CUBE_SIDE)
-            pass_on(asc, HardEvent.MTE2_V, ID)
-            wide = []
-            for narrow_at, wide_at in ((ub.at.rows_dy, ub.at.wide_dy), (ub.at.rows_out, ub.at.wide_out)):
-                wide.append(ub.floats(wide_at, p.all_rows * width))
-                narrow = ub.of(dy.dtype, narrow_at, p.all_rows * width)
-                asc.cast(wide[-1], narrow, RoundMode.CAST_NONE, p.all_rows * width)
-            asc.pipe_barrier(Pipe.V)
-            if first != starts[-1]:
-                pass_on(asc, HardEvent.V_MTE2, ID)
-                _load_rows(asc, dy, out, lies, ub, p, first + p.row_columns)
-            _reduce(asc, wide[0], wide[1], ub, p.all_rows, width, first == 0)
-        pass_on(asc, HardEvent.V_MTE2, ID)
-
-
-def _load_rows(asc: AiCore, dy: GlobalTensor, out: GlobalTensor, lies: Strides, ub: _Ub, p: _Pass, first: int) -> None:
-    """Load columns of O and dY from `first` on, head by head, filled up with zeros to whole fractals."""
-    columns = min(p.row_columns, p.d - first)
-    width, size = align_up(columns, CUBE_SIDE), dy.dtype.bytes
-    bursts = DataCopyExtParams(p.rows, columns * size, (lies.pitch - columns) * size, 0)
-    pad = DataCopyPadExtParams(True, 0, width - columns, 0)
-    for src, place in ((out, ub.at.rows_out), (dy, ub.at.rows_dy)):
-        local = ub.of(src.dtype, place, p.all_rows * width)
-        for head in range(p.heads):
-            asc.data_copy_pad(local[head * p.rows * width], src[lies.at(head) + first], bursts, pad)
-
-
-def _reduce(asc: AiCore, dy: LocalTensor, out: LocalTensor, ub: _Ub, rows: int, width: int, is_first: bool) -> None:
-    """Row sums of dY * O, or what they add to those of other columns."""
-    count = rows * FLOAT.per_datablock
-    sums = ub.floats(ub.at.row_term, count)
-    part = sums if is_first else ub.floats(ub.at.partial, count)
-    tiling = soft_max_grad_tiling_func((rows, width), FLOAT.bytes, ub.at.temp_bytes, True)
-    is_basic = rows % ROW_GROUP == 0 and width % LANES == 0
-    softmax_grad_front(asc, part, dy, out, ub.temp, tiling, is_basic_block=is_basic)
-    asc.pipe_barrier(Pipe.V)
-    if not is_first:
-        asc.add(sums, sums, part, count)
-        asc.pipe_barrier(Pipe.V)
-
-
-def _grad_of(asc: AiCore, gm: Tensors, ub: _Ub, one: Span, unit: Span, aiv: int, t: WholeHeadsTiling) -> None:
-    inside = (t.head_number(one) - t.head_number(unit)) * t.query.s * t.width
-    _grad(asc, _floats(gm, _scores_at(t.areas.d_a, aiv, t))[inside], ub, _pass_of(one, t))
-
-
-@tile
-def _grad(asc: AiCore, d_a: GlobalTensor, ub: _Ub, p: _Pass) -> None:
-    """Make dA - D of a pass."""
-    local = ub.floats(ub.at.d_a, p.count)
-    with asc.trace("load dA"):
-        _load_scores(asc, local, d_a, ub.at.nz_d_a, ub, p)
-    with asc.trace("dA - D"):
-        terms = ub.floats(ub.at.row_term, p.all_rows * FLOAT.per_datablock)
-        blocks = p.width // FLOAT.per_datablock
-        strides = BinaryRepeatParams(blocks, blocks, 1, 1, 1, 0)
-        for head in range(p.heads):
-            for first in range(0, p.rows, ROW_GROUP):
-                row, rows = head * p.rows + first, min(ROW_GROUP, p.rows - first)
-                part, term = local[row * p.width], terms[row * FLOAT.per_datablock]
-                asc.sub(part, part, term, rows * FLOAT.per_datablock, blocks, strides)
-        asc.pipe_barrier(Pipe.V)
-        pass_on(asc, HardEvent.V_MTE2, ID)
-
-
-def _load_scores(asc: AiCore, dst: LocalTensor, src: GlobalTensor, nz_at: int, ub: _Ub, p: _Pass) -> None:
-    """Load dA or S of all heads, and put what comes in NZ into rows."""
-    if p.is_nz:
-        nz = ub.floats(nz_at, p.count)
-        asc.data_copy(nz, src, p.count)
-        pass_on(asc, HardEvent.MTE2_V, ID)
-        panel = p.rows * CUBE_SIDE
-        bursts = DataCopyParams(p.rows, NZ_BLOCKS, 0, p.width // FLOAT.per_datablock - NZ_BLOCKS)
-        for head in range(p.heads):
-            for column in range(0, p.width, CUBE_SIDE):
-                at = head * p.rows * p.width
-                asc.data_copy(dst[at + column], nz[at + column // CUBE_SIDE * panel], bursts)
-        asc.pipe_barrier(Pipe.V)
-        return
-    if p.has_tail:
-        asc.duplicate(dst, 0.0, p.count)
-        pass_on(asc, HardEvent.V_MTE2, ID)
-        filled = align_up(p.columns, FLOAT.per_datablock)
-        gaps = (p.width - p.columns) * FLOAT.bytes, (p.width - filled) // FLOAT.per_datablock
-        part = DataCopyExtParams(p.all_rows, p.columns * FLOAT.bytes, *gaps)
-        asc.data_copy_pad(dst, src, part, DataCopyPadExtParams(True, 0, filled - p.columns, 0))
-    else:
-        asc.data_copy(dst, src, p.count)
-    pass_on(asc, HardEvent.MTE2_V, ID)
-
-
-def _scores_of(
-    asc: AiCore, gm: Tensors, ub: _Ub, one: Span, unit: Span, block: Block, aiv: int, t: WholeHeadsTiling
-) -> None:
-    head = t.head_number(one)
-    inside = (head - t.head_number(unit)) * t.query.s * t.width
-    row, out = head * t.query.s * STATISTICS, head * t.query.s * t.key.s
-    _probabilities(
-        asc,
-        gm.softmax_max[row],
-        gm.softmax_sum[row],
-        _floats(gm, _scores_at(t.areas.scores, aiv, t))[inside],
-        *_mask(gm, one, t),
-        _narrow(gm, t.areas.a, block, t)[out],
-        _narrow(gm, t.areas.d_s, block, t)[out],
-        ub,
-        _pass_of(one, t),
-        t.scale,
+def _pass_of(one: Span, t: WholeHeadsTiling) -> Pass:
+    return Pass(
+        heads=one.count,
+        rows=t.query.s,
+        columns=t.key.s,
+        width=t.width,
+        d=t.out.columns,
+        row_columns=t.row_columns,
+        is_nz=t.is_score_nz,
+        keep_prob=t.call.keep_prob,
+        scale=t.scale,
     )
 
 
-def _mask(gm: Tensors, one: Span, t: WholeHeadsTiling) -> tuple[GlobalTensor | None, Strides]:
+def _drop_bytes(gm: Tensors, t: WholeHeadsTiling) -> GlobalTensor:
+    """Return the dropout mask that the pre pass makes: a byte for each score."""
+    return _floats(gm, t.areas.drop).reinterpret_cast(UINT8)
+
+
+def _load_drop(asc: AiCore, gm: Tensors, ub: PassUb, one: Span, p: Pass, t: WholeHeadsTiling) -> None:
+    first = t.head_number(one) * t.query.s * t.key.s
+    if gm.drop_mask and p.keep_prob < 1:
+        load_drop(asc, _drop_bytes(gm, t)[first] if t.pre.expands_mask else gm.drop_mask[first // BITS], ub, p)
+
+
+def _bias(pse: GlobalTensor, one: Span, t: WholeHeadsTiling) -> tuple[GlobalTensor, Strides]:
+    """Return the bias of a pass's first head, and how those of the others follow."""
+    head = prod(pse.shape[2:])
+    b_step = head * pse.shape[1] if pse.shape[0] > 1 else 0
+    pitch = 0 if _shares_row(pse) else t.key.s
+    return pse[one.b * b_step + one.n * head], Strides(one.batches, b_step, one.heads, head, pitch)
+
+
+def _shares_row(pse: GlobalTensor) -> bool:
+    """Whether the bias has one row for all rows of a head."""
+    return pse.shape[2] == 1
+
+
+def _mask(mask: GlobalTensor, one: Span, t: WholeHeadsTiling) -> tuple[GlobalTensor, Strides]:
     """Return the mask of a pass's first head, and how those of the others follow."""
-    mask = gm.atten_mask
-    if mask is None:
-        return None, Strides(one.batches, 0, one.heads, 0, 0)
     axes = (1, 1, *mask.shape)[-4:]
     if t.mask_at is not None:
         return mask[t.mask_at], Strides(one.batches, 0, one.heads, 0, axes[3])
     head = axes[2] * axes[3]
     b_step, n_step = (head * axes[1] if axes[0] > 1 else 0), (head if axes[1] > 1 else 0)
     return mask[one.b * b_step + one.n * n_step], Strides(one.batches, b_step, one.heads, n_step, axes[3])
-
-
-@tile
-def _probabilities(
-    asc: AiCore,
-    maxima: GlobalTensor,
-    sums: GlobalTensor,
-    scores: GlobalTensor,
-    mask: GlobalTensor | None,
-    mask_lies: Strides,
-    a: GlobalTensor,
-    d_s: GlobalTensor,
-    ub: _Ub,
-    p: _Pass,
-    scale: float,
-) -> None:
-    """P and dS = P (dA - D) of a pass, both rounded and stored.
-
-    Args:
-        asc: the core.
-        maxima: of the rows, a datablock each.
-        sums: like maxima.
-        scores: the products, float.
-        mask: bytes that are not 0 where a key is hidden.
-        mask_lies: masks of the heads.
-        a: where A goes.
-        d_s: where dS goes.
-        ub: places in UB.
-        p: lengths.
-        scale: factor of the scores.
-    """
-    s, grad = ub.floats(ub.at.scores, p.count), ub.floats(ub.at.d_a, p.count)
-    statistics = p.all_rows * FLOAT.per_datablock
-    max_local, sum_local = ub.floats(ub.at.maxima, statistics), ub.floats(ub.at.sums, statistics)
-    row_bytes = align_up(p.columns, DATABLOCK_BYTES)
-    mask_local = ub.of(UINT8, ub.at.mask, p.all_rows * row_bytes)
-    with asc.trace("load S"):
-        if mask:
-            bursts = DataCopyExtParams(p.rows, p.columns, mask_lies.pitch - p.columns, 0)
-            for head in range(p.heads):
-                asc.data_copy_pad(mask_local[head * p.rows * row_bytes], mask[mask_lies.at(head)], bursts)
-        _load_scores(asc, s, scores, ub.at.nz_scores, ub, p)
-        pass_on(asc, HardEvent.V_MTE2, ID)
-        asc.data_copy(max_local, maxima, statistics)
-        asc.data_copy(sum_local, sums, statistics)
-        pass_on(asc, HardEvent.MTE2_V, ID)
-    with asc.trace("P"):
-        asc.muls(s, s, scale, p.count)
-        asc.pipe_barrier(Pipe.V)
-        if mask:
-            info = SelectWithBytesMaskShapeInfo(p.all_rows, p.width, row_bytes)
-            select_with_bytes_mask(asc, s, s, LOWEST, mask_local, ub.temp, info)
-            asc.pipe_barrier(Pipe.V)
-        tiling = soft_max_tiling_func((p.all_rows, p.width), FLOAT.bytes, ub.at.temp_bytes)
-        is_basic = p.all_rows % ROW_GROUP == 0 and p.width % LANES == 0
-        simple_softmax(asc, s, sum_local, max_local, s, ub.temp, tiling, is_basic_block=is_basic)
-        asc.pipe_barrier(Pipe.V)
-    with asc.trace("dS"):
-        asc.mul(grad, grad, s, p.count)
-        asc.pipe_barrier(Pipe.V)
-    for dst, src, place, event_id in ((d_s, grad, ub.at.d_a, ID), (a, s, ub.at.scores, A_ID)):
-        with asc.trace("store"):
-            narrow = ub.of(dst.dtype, place, p.count)
-            asc.cast(narrow, src, RoundMode.CAST_ROUND, p.count)
-            pass_on(asc, HardEvent.V_MTE3, event_id)
-            if p.has_tail:
-                asc.data_copy_pad(dst, narrow, DataCopyExtParams(p.all_rows, p.columns * dst.dtype.bytes, 0, 0))
-            else:
-                asc.data_copy(dst, narrow, p.count)
-    pass_on(asc, HardEvent.MTE3_MTE2, ID)
