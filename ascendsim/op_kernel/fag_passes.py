@@ -331,14 +331,25 @@ def store_gradients(
         Gradient(dk, t.key, t.areas.dk, t.sum_counts[1], t.scale),
         Gradient(dv, t.value, t.areas.dv, t.sum_counts[2], None),
     )
-    store_sums(asc, sums, workspace, ub, t)
+    store_sums(asc, sums, workspace, ub, NZ_SPARE, t)
 
 
-def store_sums(asc: AiCore, gradients: tuple[Gradient, ...], workspace: GlobalTensor, ub: TBuf, t: HasPostPass) -> None:
-    """Scale sums, round them to their gradients' type, and store them."""
+def store_sums(
+    asc: AiCore, gradients: tuple[Gradient, ...], workspace: GlobalTensor, ub: TBuf, nz_spare: int, t: HasPostPass
+) -> None:
+    """Scale sums, round them to their gradients' type, and store them.
+
+    Args:
+        asc: the core.
+        gradients: one after another.
+        workspace: where the sums are.
+        ub: from its start on taken over.
+        nz_spare: datablocks that the host's tiling keeps free for each 16 columns where sums lie in NZ.
+        t: the tiling.
+    """
     with asc.trace("post"):
         if t.tiling.tiles.is_gradient_nz:
-            _store_from_nz(asc, gradients, workspace, ub, t)
+            _store_from_nz(asc, gradients, workspace, ub, nz_spare, t)
         else:
             _store_from_rows(asc, gradients, workspace, ub, t)
 
@@ -411,13 +422,13 @@ def _scale_and_cast(
 
 
 def _store_from_nz(
-    asc: AiCore, gradients: tuple[Gradient, ...], workspace: GlobalTensor, ub: TBuf, t: HasPostPass
+    asc: AiCore, gradients: tuple[Gradient, ...], workspace: GlobalTensor, ub: TBuf, nz_spare: int, t: HasPostPass
 ) -> None:
     """Sums lie in NZ, head by head: a step takes rows of one head."""
     core = asc.get_block_idx()
     width = align_up(t.query.columns, CUBE_SIDE)
     rows = t.post.step_elements // t.query.columns
-    spare = width // CUBE_SIDE * NZ_SPARE * DATABLOCK_BYTES
+    spare = width // CUBE_SIDE * nz_spare * DATABLOCK_BYTES
     steps = [(one, number) for one in gradients for number in _of_core(_head_steps(one.rows, rows), core, t)]
     for i, (one, number) in enumerate(steps):
         head, piece = divmod(number, ceil_div(one.rows.s, rows))
