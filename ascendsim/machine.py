@@ -343,8 +343,13 @@ def _prepare(scenario: Scenario, *, with_data: bool) -> _Prepared:
         _check_memory(scenario, gm)
     inputs = _inputs(scenario, operator) if with_data else {}
     kind = _kernel_type(scenario, device, operator)
-    block_dim = scenario.block_dim or device.most_blocks(kind)
+    block_dim = scenario.block_dim or _block_dim(operator, argument) or device.most_blocks(kind)
     return _Prepared(scenario, device, block_dim, kind, kernel, gm, argument, inputs)
+
+
+def _block_dim(operator: Operator | None, argument: object) -> int | None:
+    """What the operator's host side launches; None where it leaves that open."""
+    return operator.block_dim(argument) if operator is not None and operator.block_dim is not None else None
 
 
 def _kernel_type(scenario: Scenario, device: Device, operator: Operator | None) -> KernelType:

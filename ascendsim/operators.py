@@ -18,6 +18,7 @@ from ascendsim.fag_operator import (
     OPTIONAL,
     OUTPUTS,
     FagKeys,
+    fag_block_dim,
     fag_host,
     fag_made,
     fag_reference,
@@ -87,6 +88,8 @@ class Operator:
     """Those of its tensors that a scenario may leave out."""
     workspace_bytes: Callable[[Any], int] | None = None
     """What `host` returned -> bytes of the workspace that its kernel takes behind its tensors, as floats."""
+    block_dim: Callable[[Any], int] | None = None
+    """What `host` returned -> blocks to launch where a scenario does not say; None for all of the device."""
     makes: frozenset[str] = frozenset()
     """Inputs that it can make from the others, so that they fit: fill = "operator"."""
     made: Callable[[Mapping[str, Array], Any, Shapes], dict[str, Array]] | None = None
@@ -256,6 +259,7 @@ OPERATORS = {
         kernel_type=KernelType.MIX_AIC_1_2,
         optional=frozenset(OPTIONAL),
         workspace_bytes=fag_workspace_bytes,
+        block_dim=fag_block_dim,
         makes=MADE,
         made=fag_made,
     ),

@@ -2,6 +2,8 @@
 
 from ascendsim.memory import GlobalTensor
 from ascendsim.op_host.fag_kernels import FagKernelTiling
+from ascendsim.op_host.fag_s1s2_bn2 import S1s2Bn2Tiling
+from ascendsim.op_kernel.fag_s1s2_bn2 import fag_s1s2_bn2
 from ascendsim.op_kernel.fag_same_ab import fag_same_ab
 from ascendsim.op_kernel.fag_tensors import Tensors
 from ascendsim.record import AiCore
@@ -20,4 +22,7 @@ def flash_attention_score_grad(asc: AiCore, *arguments: GlobalTensor | FagKernel
     *given, t = arguments
     assert not isinstance(t, GlobalTensor)
     gm = Tensors(**{name: x for name, x in zip(t.names, given, strict=True) if isinstance(x, GlobalTensor)})
-    fag_same_ab(asc, gm, t)
+    if isinstance(t, S1s2Bn2Tiling):
+        fag_s1s2_bn2(asc, gm, t)
+    else:
+        fag_same_ab(asc, gm, t)

@@ -6,19 +6,21 @@ a buffer as large as the pre pass's last; the post pass gives each core steps th
 
 from dataclasses import dataclass
 
-from ascendsim.dtypes import FLOAT
+from ascendsim.dtypes import FLOAT, HALF, UINT8
+from ascendsim.isa.forms import BinaryRepeatParams
 from ascendsim.isa.move import DataCopyExtParams, DataCopyPadExtParams, DataCopyParams
 from ascendsim.memory import GlobalTensor, LocalTensor
 from ascendsim.op_host.fag_parts import Rows, nz_sum_at
 from ascendsim.op_host.fag_passes import NZ_BUFFERS
+from ascendsim.op_host.fag_result import PrePass
 from ascendsim.op_host.fag_same_ab import RowTermUb, SameAbTiling
 from ascendsim.op_host.fag_tiling_same_ab import NZ_SPARE
 from ascendsim.op_host.softmax import soft_max_grad_tiling_func
-from ascendsim.op_kernel.fag_tiles import NZ_BLOCKS, nz_to_rows
+from ascendsim.op_kernel.fag_tiles import BITS, NZ_BLOCKS, nz_to_rows, pass_on
 from ascendsim.op_kernel.softmax_grad import softmax_grad_front
 from ascendsim.op_kernel.softmax_grad_call import LANES, ROW_GROUP
 from ascendsim.record import AiCore, tile
-from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, HardEvent, Pipe, RoundMode, align_up, ceil_div
+from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, HardEvent, Pipe, RoundMode, SelMode, align_up, ceil_div
 from ascendsim.tpipe import TBuf
 
 ROW_SUMS = 2
@@ -61,6 +63,73 @@ def _fill_zeros(asc: AiCore, ub: TBuf, count: int) -> None:
 def _store_zeros(asc: AiCore, dst: GlobalTensor, ub: TBuf, count: int) -> None:
     zeros = ub.get_with_offset(FLOAT, count, 0)
     asc.data_copy_pad(dst, zeros, DataCopyExtParams(1, count * FLOAT.bytes, 0, 0))
+
+
+# ---- dropout mask ----------------------------------------------------------------------------------------------------
+
+
+def expand_drop_mask(asc: AiCore, dst: GlobalTensor, bits: GlobalTensor, ub: TBuf, passed: PrePass, count: int) -> None:
+    """Make a byte, 0 or 1, of each bit of this core's part of the dropout mask ("bool mode").
+
+    Args:
+        asc: the core.
+        dst: bytes, as many as scores.
+        bits: the mask, its lowest bit first.
+        ub: from its start on taken over, the pass's buffers and 256 B.
+        passed: the pre pass.
+        count: scores of all heads and batches.
+    """
+    first = asc.get_block_idx() * passed.mask_elements
+    end = min(count, first + passed.mask_elements)
+    starts = range(first, end, passed.mask_step_elements)
+    if not starts:
+        return
+    with asc.trace("expand dropMask"):
+        ones = ub.get_with_offset(HALF, HALF.per_repeat, _ones_at(passed))
+        asc.duplicate(ones, 1.0, HALF.per_repeat)
+        for i, at in enumerate(starts):
+            elements = min(passed.mask_step_elements, end - at)
+            _expand(asc, dst[at], bits[at // BITS], ub, elements, passed, i == 0, i + 1 == len(starts))
+
+
+@tile
+def _expand(
+    asc: AiCore,
+    dst: GlobalTensor,
+    bits: GlobalTensor,
+    ub: TBuf,
+    count: int,
+    passed: PrePass,
+    is_first: bool,
+    is_last: bool,
+) -> None:
+    """One step; one buffer each of bits, halves and bytes."""
+    repeats = ceil_div(count, HALF.per_repeat)
+    local = ub.get_with_offset(UINT8, repeats * HALF.per_repeat // BITS, 0)
+    halves = ub.get_with_offset(HALF, repeats * HALF.per_repeat, passed.in_bytes)
+    out = ub.get_with_offset(UINT8, count, passed.in_bytes + passed.cast_bytes)
+    ones = ub.get_with_offset(HALF, HALF.per_repeat, _ones_at(passed))
+    if not is_first:
+        asc.wait_flag(HardEvent.V_MTE2, ID)
+    asc.data_copy_pad(local, bits, DataCopyExtParams(1, ceil_div(count, BITS), 0, 0))
+    pass_on(asc, HardEvent.MTE2_V, ID)
+    spread = BinaryRepeatParams(1, 1, 1, HALF.per_repeat // HALF.per_datablock, 0, 0)
+    asc.select(halves, local, ones, 0.0, SelMode.VSEL_TENSOR_SCALAR_MODE, HALF.per_repeat, repeats, spread)
+    asc.pipe_barrier(Pipe.V)
+    if not is_last:
+        asc.set_flag(HardEvent.V_MTE2, ID)
+    if not is_first:
+        asc.wait_flag(HardEvent.MTE3_V, ID)
+    asc.cast(out, halves, RoundMode.CAST_ROUND, count)
+    pass_on(asc, HardEvent.V_MTE3, ID)
+    asc.data_copy_pad(dst, out, DataCopyExtParams(1, count, 0, 0))
+    if not is_last:
+        asc.set_flag(HardEvent.MTE3_V, ID)
+
+
+def _ones_at(passed: PrePass) -> int:
+    """Where in UB a repeat of ones lies: behind the pass's buffers (inferred) [bytes]."""
+    return passed.in_bytes + passed.cast_bytes + passed.out_bytes
 
 
 # ---- row term --------------------------------------------------------------------------------------------------------

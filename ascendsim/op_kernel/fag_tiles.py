@@ -17,10 +17,11 @@ from ascendsim.isa.move import CopyRepeatParams, DataCopyExtParams, DataCopyPara
 from ascendsim.memory import GlobalTensor, LocalTensor
 from ascendsim.op_host.fag_parts import MainUb
 from ascendsim.op_host.softmax_family import soft_max_tiling_func
+from ascendsim.op_kernel.drop_out import DropOutMode, DropOutShapeInfo, drop_out
 from ascendsim.op_kernel.select_with_bytes_mask import SelectWithBytesMaskShapeInfo, select_with_bytes_mask
 from ascendsim.op_kernel.simple_softmax import simple_softmax
 from ascendsim.record import AiCore, tile
-from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, HardEvent, Pipe, RoundMode, align_up
+from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, HardEvent, Pipe, RoundMode, align_up, ceil_div
 from ascendsim.tpipe import TBuf
 
 LOWEST = -3.4028234663852886e38
@@ -31,6 +32,8 @@ ROW_GROUP = 8
 """Rows of a basic block come in groups of so many."""
 NZ_BLOCKS = 2
 """Datablocks of a row of 16 floats."""
+BITS = 8
+"""Scores that a byte of a dropout mask in bits stands for."""
 COPY_PANELS = 8
 """Times 16 columns that one Copy takes: as many as a repeat has datablocks."""
 STEP_A, STEP_B = 0, 1
@@ -98,6 +101,38 @@ class Ub:
     def narrow(self, offset_bytes: int, count: int, element: DType) -> LocalTensor:
         """Return a view of 16-bit elements."""
         return self.buffer.get_with_offset(element, count, offset_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Bias:
+    """How the position bias comes to the scores.
+
+    Attributes:
+        pitch: from row to row in GM [elements]; 0 for one row that all rows of scores share.
+        comes_first: it is added before the scores are scaled (pse_type 1), not behind.
+    """
+
+    pitch: int
+    comes_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Dropout:
+    """How scores are dropped.
+
+    Attributes:
+        keep_prob: share of scores that stay.
+        is_bytes: GM holds a byte for each score, else a bit.
+        pitch: from row to row in GM [scores].
+    """
+
+    keep_prob: float
+    is_bytes: bool
+    pitch: int
+
+    def bytes_of(self, scores: int) -> int:
+        """Bytes of the mask for so many scores of a row."""
+        return scores if self.is_bytes else ceil_div(scores, BITS)
 
 
 @tile
@@ -239,6 +274,82 @@ def hide(asc: AiCore, s: LocalTensor, ub: Ub, sub: SubTile, *, is_inverted: bool
     mask, temp = ub.bytes(ub.at.mask, sub.rows * row), ub.bytes(ub.at.temp, ub.at.temp_bytes)
     src0, src1 = (LOWEST, s) if is_inverted else (s, LOWEST)
     select_with_bytes_mask(asc, s, src0, src1, mask, temp, SelectWithBytesMaskShapeInfo(sub.rows, sub.width, row))
+
+
+def load_bias(asc: AiCore, pse: GlobalTensor, bias: Bias, ub: Ub, sub: SubTile) -> None:
+    """Load the bias of a tile, its rows or the one for all, to where A goes later."""
+    rows, size = (sub.rows if bias.pitch else 1), pse.dtype.bytes
+    local = ub.narrow(ub.at.narrow, rows * sub.width, pse.dtype)
+    gap = (bias.pitch - sub.columns) * size if bias.pitch else 0
+    asc.data_copy_pad(local, pse, DataCopyExtParams(rows, sub.columns * size, gap, 0))
+
+
+def add_bias(asc: AiCore, s: LocalTensor, element: DType, bias: Bias, ub: Ub, sub: SubTile) -> None:
+    """Widen the bias in temp and add it to the scores; one row for all 64 columns at a time."""
+    count = sub.count if bias.pitch else sub.width
+    wide = ub.floats(ub.at.temp, count)
+    asc.cast(wide, ub.narrow(ub.at.narrow, count, element), RoundMode.CAST_NONE, count)
+    asc.pipe_barrier(Pipe.V)
+    if bias.pitch:
+        asc.add(s, s, wide, count)
+    else:
+        blocks = sub.width // FLOAT.per_datablock
+        strides = BinaryRepeatParams(1, 1, 1, blocks, blocks, 0)
+        for column in range(0, sub.width, LANES):
+            asc.add(s[column], s[column], wide[column], min(LANES, sub.width - column), sub.rows, strides)
+    asc.pipe_barrier(Pipe.V)
+
+
+def load_drop(asc: AiCore, keeps: GlobalTensor, at_bytes: int, drop: Dropout, ub: Ub, sub: SubTile) -> None:
+    """Load the dropout mask of a tile, bits or bytes, in rows of whole datablocks."""
+    row = drop.bytes_of(sub.columns)
+    local = ub.bytes(at_bytes, sub.rows * align_up(row, DATABLOCK_BYTES))
+    bursts = DataCopyExtParams(sub.rows, row, drop.bytes_of(drop.pitch) - row, 0)
+    asc.data_copy_pad(local, keeps, bursts)
+
+
+def drop_scores(
+    asc: AiCore,
+    dst: LocalTensor,
+    src: LocalTensor,
+    mask_bytes: int,
+    temp: LocalTensor,
+    drop: Dropout,
+    ub: Ub,
+    sub: SubTile,
+) -> None:
+    """Drop elements of a tile and scale the others; dst may be src.
+
+    The mode is given: by the lengths alone DropOut takes rows of at most 32 bits for bytes.
+
+    Args:
+        asc: the core.
+        dst: of the tile, float.
+        src: like dst.
+        mask_bytes: where in UB `load_drop` has put the mask.
+        temp: of bytes, apart from the others.
+        drop: how.
+        ub: places in UB.
+        sub: the sub-tile.
+    """
+    needed = drop.bytes_of(sub.width)
+    row = align_up(needed, DATABLOCK_BYTES)
+    whole, padded = (
+        (DropOutMode.BYTE_ALIGN, DropOutMode.BYTE_MISALIGN)
+        if drop.is_bytes
+        else (DropOutMode.BIT_ALIGN, DropOutMode.BIT_MISALIGN)
+    )
+    mode, info = (whole if row == needed else padded), DropOutShapeInfo(sub.rows, sub.width, row)
+    drop_out(asc, dst, src, ub.bytes(mask_bytes, sub.rows * row), temp, drop.keep_prob, info, drop_out_mode=mode)
+
+
+def zero_columns(asc: AiCore, x: LocalTensor, rows: int, columns: int, width: int) -> None:
+    """Zero what rows [rows, width] have behind so many columns, less than 16 of them, by a masked Duplicate."""
+    if columns == width:
+        return
+    first = columns // CUBE_SIDE * CUBE_SIDE
+    lanes = (1 << (width - first)) - (1 << (columns - first))
+    asc.duplicate(x[first], 0.0, (lanes, 0), rows, 1, width // x.dtype.per_datablock)
 
 
 def probabilities(
