@@ -47,7 +47,7 @@ LAYER = 2
 """Index of the layer whose P is kept; three whole layers lie above it."""
 COLUMN_MULTIPLE = 16
 """Columns are padded with zeros to this multiple: 16 half or 8 float elements are one 32-byte block."""
-LOSS_SCALE = 1024.0
+LOSS_SCALE = 256.0
 """Factor of the loss, and so of all gradients, in the files of the layer, as training in half precision has one."""
 
 TEXT = (
