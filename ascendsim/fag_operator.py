@@ -27,8 +27,10 @@ from ascendsim.op_host.fag_kernels import FagKernelTiling, kernel_tiling
 from ascendsim.op_host.fag_params import INNER_PSE_TYPES, FagDtype, FagParams
 from ascendsim.op_host.fag_platform import fag_platform
 from ascendsim.op_host.fag_result import TileOverride
+from ascendsim.op_host.fag_shift import shifted
 from ascendsim.op_host.fag_tiling import fag_tiling
 from ascendsim.reference.attention import Attention
+from ascendsim.terms import DATABLOCK_BYTES
 
 Array = NDArray[Any]
 Shapes = Mapping[str, tuple[tuple[int, ...], DType]]
@@ -90,6 +92,8 @@ class FagKeys(BaseModel):
     vec_s2: int | None = Field(default=None, ge=1)
     units: int | None = Field(default=None, ge=1)
     cv_units: int | None = Field(default=None, ge=1)
+    workspace_shift_bytes: int = Field(default=0, ge=0, multiple_of=DATABLOCK_BYTES)
+    """How much later than the operator's all areas of the workspace begin, template SameAB."""
 
 
 # ---- host ------------------------------------------------------------------------------------------------------------
@@ -111,7 +115,7 @@ def fag_host(device: Device, shapes: Shapes, keys: FagKeys, nums: Mapping[str, i
     call = FagCall(params, read_shape(params), fag_platform(device))
     _check_options(call)
     names = (*(name for name in (*INPUTS, *OUTPUTS, *OPTIONAL) if name in shapes), WORKSPACE)
-    return kernel_tiling(call, tiling, names)
+    return shifted(kernel_tiling(call, tiling, names), keys.workspace_shift_bytes)
 
 
 def _prefixes_outside(params: FagParams) -> list[str]:
