@@ -11,12 +11,14 @@ from ascendsim.device import Device
 from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT8, UINT8, DType
 from ascendsim.errors import InputError
 from ascendsim.op_host.fag_call import AXES, COMPRESSED_MASK_MODES, FagCall, read_shape
+from ascendsim.op_host.fag_estimate import FLOP_CONVENTION, flop_per_score
 from ascendsim.op_host.fag_kernels import FagKernelTiling, kernel_tiling
 from ascendsim.op_host.fag_params import FagDtype, FagParams
 from ascendsim.op_host.fag_platform import fag_platform
 from ascendsim.op_host.fag_result import TileOverride
 from ascendsim.op_host.fag_tiling import fag_tiling
 from ascendsim.reference.attention import Attention
+from ascendsim.work import Work
 
 Array = NDArray[Any]
 Shapes = Mapping[str, tuple[tuple[int, ...], DType]]
@@ -90,6 +92,22 @@ def fag_host(device: Device, shapes: Shapes, keys: FagKeys, nums: Mapping[str, i
 def fag_workspace_bytes(tiling: FagKernelTiling) -> int:
     """Return the length of the workspace."""
     return tiling.workspace_bytes
+
+
+def fag_work(tiling: FagKernelTiling) -> Work:
+    """Return what the call computes, and how it is dealt to cores."""
+    call, dealt = tiling.call, tiling.dealing
+    each = flop_per_score(call)
+    blocks = dealt.per_core(lambda group: np.ones(len(group)))
+    scores = dealt.per_core(lambda group: group.scores.astype(np.float64))
+    return Work(
+        flop=each * dealt.scores,
+        convention=FLOP_CONVENTION,
+        factors=call.params.element.name,
+        kind=dealt.kind.value,
+        blocks=tuple(int(count) for count in blocks),
+        block_flop=tuple(each * int(count) for count in scores),
+    )
 
 
 def _axes(name: str, shape: tuple[int, ...], keys: FagKeys, heads: int) -> dict[str, int]:

@@ -589,4 +589,5 @@ def schedule_input(program: Program, device: Device, l2_mode: str) -> ScheduleIn
         l2=l2,
         cross_modes=_cross_modes(program),
         cross_cycles=device.sync.cross_core_cycles.value,
+        block_cores=program.block_cores,
     )
