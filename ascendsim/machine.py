@@ -45,6 +45,7 @@ from ascendsim.scenario import Scenario, load_scenario
 from ascendsim.terms import HalfOverflow, KernelType, Pipe, ceil_div
 from ascendsim.user_code import load_function
 from ascendsim.window import Window, check_windows, rows_to_keep
+from ascendsim.work import Work
 
 Array = NDArray[Any]
 
@@ -109,6 +110,7 @@ class _Prepared:
     gm: tuple[GlobalTensor, ...]
     argument: object
     inputs: dict[str, Array]
+    work: Work | None
 
 
 def run(
@@ -167,6 +169,7 @@ def run(
         engine=engine_name,
         windows=tuple((first, last) for first, last in windows if first < timeline.makespan_cycles),
         values=how.values,
+        work=ready.work,
     )
     if on_timeline is not None:
         on_timeline(begun)
@@ -344,7 +347,8 @@ def _prepare(scenario: Scenario, *, with_data: bool) -> _Prepared:
     inputs = _inputs(scenario, operator) if with_data else {}
     kind = _kernel_type(scenario, device, operator)
     block_dim = scenario.block_dim or device.most_blocks(kind)
-    return _Prepared(scenario, device, block_dim, kind, kernel, gm, argument, inputs)
+    work = None if operator is None or operator.work is None else operator.work(argument, block_dim)
+    return _Prepared(scenario, device, block_dim, kind, kernel, gm, argument, inputs, work)
 
 
 def _kernel_type(scenario: Scenario, device: Device, operator: Operator | None) -> KernelType:
