@@ -23,6 +23,7 @@ from ascendsim.op_host.fag_checks import (
     sparse_mode_reasons,
 )
 from ascendsim.op_host.fag_dealing import dealing
+from ascendsim.op_host.fag_estimate import FLOP_CONVENTION, flop_per_score
 from ascendsim.op_host.fag_kernels import FagKernelTiling, kernel_tiling
 from ascendsim.op_host.fag_params import INNER_PSE_TYPES, FagDtype, FagParams
 from ascendsim.op_host.fag_platform import fag_platform
@@ -31,6 +32,7 @@ from ascendsim.op_host.fag_shift import shifted
 from ascendsim.op_host.fag_tiling import fag_tiling
 from ascendsim.reference.attention import Attention
 from ascendsim.terms import DATABLOCK_BYTES
+from ascendsim.work import Work
 
 Array = NDArray[Any]
 Shapes = Mapping[str, tuple[tuple[int, ...], DType]]
@@ -178,6 +180,22 @@ def fag_workspace_bytes(tiling: FagKernelTiling) -> int:
 def fag_block_dim(tiling: FagKernelTiling) -> int:
     """Return the AI Cores to launch."""
     return tiling.block_dim
+
+
+def fag_work(tiling: FagKernelTiling) -> Work:
+    """Return what the call computes, and how it is dealt to cores."""
+    call, dealt = tiling.call, tiling.dealing
+    each = flop_per_score(call)
+    blocks = dealt.per_core(lambda group: np.ones(len(group)))
+    scores = dealt.per_core(lambda group: group.scores.astype(np.float64))
+    return Work(
+        flop=each * dealt.scores,
+        convention=FLOP_CONVENTION,
+        factors=call.params.element.name,
+        kind=dealt.kind.value,
+        blocks=tuple(int(count) for count in blocks),
+        block_flop=tuple(each * int(count) for count in scores),
+    )
 
 
 def _axes(name: str, shape: tuple[int, ...], keys: FagKeys, heads: int) -> dict[str, int]:

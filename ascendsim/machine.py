@@ -45,6 +45,7 @@ from ascendsim.scenario import Scenario, TensorSpec, load_scenario
 from ascendsim.terms import HalfOverflow, KernelType, Pipe, ceil_div
 from ascendsim.user_code import load_function
 from ascendsim.window import Window, check_windows, rows_to_keep
+from ascendsim.work import Work
 
 Array = NDArray[Any]
 
@@ -109,7 +110,8 @@ class _Prepared:
     gm: tuple[GlobalTensor, ...]
     argument: object
     inputs: dict[str, Array]
-    notes: tuple[Finding, ...] = ()
+    notes: tuple[Finding, ...]
+    work: Work | None
 
 
 def run(
@@ -170,6 +172,7 @@ def run(
         engine=engine_name,
         windows=tuple((first, last) for first, last in windows if first < timeline.makespan_cycles),
         values=how.values,
+        work=ready.work,
     )
     if on_timeline is not None:
         on_timeline(begun)
@@ -349,8 +352,9 @@ def _prepare(scenario: Scenario, *, with_data: bool, arrays: Mapping[str, Array]
     inputs = _inputs(scenario, operator, arrays or {}) if with_data else {}
     kind = _kernel_type(scenario, device, operator)
     block_dim = scenario.block_dim or _block_dim(operator, argument) or device.most_blocks(kind)
+    work = None if operator is None or operator.work is None else operator.work(argument, block_dim)
     notes = _notes(scenario, operator, inputs)
-    return _Prepared(scenario, device, block_dim, kind, kernel, gm, argument, inputs, notes)
+    return _Prepared(scenario, device, block_dim, kind, kernel, gm, argument, inputs, notes, work)
 
 
 def _notes(scenario: Scenario, operator: Operator | None, inputs: Mapping[str, Array]) -> tuple[Finding, ...]:
@@ -616,4 +620,5 @@ def schedule_input(program: Program, device: Device, l2_mode: str) -> ScheduleIn
         l2=l2,
         cross_modes=_cross_modes(program),
         cross_cycles=device.sync.cross_core_cycles.value,
+        block_cores=program.block_cores,
     )

@@ -24,9 +24,19 @@ from ascendsim.fag_operator import (
     fag_made,
     fag_notes,
     fag_reference,
+    fag_work,
     fag_workspace_bytes,
 )
-from ascendsim.op_host.matmul import BIAS_QUEUES, QUEUES, MatmulChoice, MatmulTensors, MatmulTiling, matmul_tiling
+from ascendsim.op_host.fag_kernels import FagKernelTiling
+from ascendsim.op_host.matmul import (
+    BIAS_QUEUES,
+    QUEUES,
+    MatmulChoice,
+    MatmulTensors,
+    MatmulTiling,
+    blocks_of_core,
+    matmul_tiling,
+)
 from ascendsim.op_host.softmax_grad_operator import SoftmaxGradOperatorTiling, TmpBytes, operator_tiling
 from ascendsim.op_kernel.fag_operator import flash_attention_score_grad
 from ascendsim.op_kernel.matmul import matmul, matmul_bias
@@ -34,7 +44,8 @@ from ascendsim.op_kernel.softmax_grad_operator import softmax_grad_operator
 from ascendsim.record import Kernel
 from ascendsim.reference import matmul as matmul_reference
 from ascendsim.reference.softmax_grad import softmax_grad, softmax_grad_bound
-from ascendsim.terms import DATABLOCK_BYTES, KernelType
+from ascendsim.terms import DATABLOCK_BYTES, CoreKind, KernelType
+from ascendsim.work import Work
 
 Array = NDArray[Any]
 Shapes = Mapping[str, tuple[tuple[int, ...], DType]]
@@ -102,6 +113,8 @@ class Operator:
     """Outputs that it takes and never writes."""
     notes: Callable[[Shapes, Any, Mapping[str, Array]], tuple[Finding, ...]] | None = None
     """(shapes of the tensors, validated [tiling], inputs as far as there are any) -> what to know of the call."""
+    work: Callable[[Any, int], Work] | None = None
+    """(what `host` returned, block_dim) -> its floating-point operations, and who does how much of them."""
 
 
 def _softmax_grad_host(
@@ -203,6 +216,18 @@ def _matmul_host(device: Device, shapes: Shapes, keys: MatmulKeys, nums: Mapping
     return matmul_tiling(device, tensors, MatmulChoice(**keys.model_dump()), nums)
 
 
+def _matmul_work(t: MatmulTiling, block_dim: int) -> Work:
+    own = [blocks_of_core(t, block_dim, core) for core in range(block_dim)]
+    return Work(
+        flop=2 * t.m * t.n * t.k,
+        convention="2 * M * N * K",
+        factors=t.ab.name,
+        kind=CoreKind.AIC.value,
+        blocks=tuple(len(blocks) for blocks in own),
+        block_flop=tuple(sum(2 * b.m * b.n * b.k for b in blocks) for blocks in own),
+    )
+
+
 def _matmul_reference(
     inputs: Mapping[str, Array], keys: MatmulKeys, outputs: Mapping[str, DType], device: Device
 ) -> dict[str, Reference]:
@@ -213,6 +238,11 @@ def _matmul_reference(
     values = matmul_reference.matmul(a, b, bias, relu=keys.relu)
     bound = matmul_reference.matmul_bound(a, b, bias, output=outputs["c"].numpy.name, split_k=keys.split_k)
     return {"c": Reference(values, bound)}
+
+
+def _fag_work(tiling: FagKernelTiling, block_dim: int) -> Work:
+    del block_dim  # the tiling's
+    return fag_work(tiling)
 
 
 def _fag_reference(
@@ -244,6 +274,7 @@ OPERATORS = {
         reference=_matmul_reference,
         shapes=None,
         kernel_type=KernelType.AIC_ONLY,
+        work=_matmul_work,
     ),
     "matmul_bias": Operator(
         name="matmul_bias",
@@ -256,6 +287,7 @@ OPERATORS = {
         reference=_matmul_reference,
         shapes=None,
         kernel_type=KernelType.AIC_ONLY,
+        work=_matmul_work,
     ),
     "flash_attention_score_grad": Operator(
         name="flash_attention_score_grad",
@@ -275,6 +307,7 @@ OPERATORS = {
         made=fag_made,
         unwritten=frozenset(UNWRITTEN),
         notes=fag_notes,
+        work=_fag_work,
     ),
 }
 
