@@ -239,7 +239,7 @@ def _store_gradients(asc: AiCore, gm: Tensors, buffer: TBuf, t: S1s2Bn2gs1s2Tili
     ]
     if not t.call.is_fp32:
         sums.append(Gradient(gm.dv, t.value, t.areas.dv, t.sum_counts[2], None))
-    store_sums(asc, tuple(sums), gm.workspace, buffer, t)
+    store_sums(asc, tuple(sums), gm.workspace, buffer, 0, t)
 
 
 # ---- row term --------------------------------------------------------------------------------------------------------
