@@ -256,11 +256,17 @@ def _areas(tiling: FagTiling, matrix_floats: int) -> GmAreas:
 # ---- products --------------------------------------------------------------------------------------------------------
 
 
-def block_products(call: FagCall, tiling: FagTiling, rows: int, columns: int) -> Products:
+def block_products(call: FagCall, tiling: FagTiling, rows: int, columns: int, *, takes_place: bool = True) -> Products:
     """Return the products of a block of so many rows and columns of scores.
 
-    A and dS take the place of S and dA: their rows of 16 bits begin where rows of floats do, 2 elements for each. In NZ
-    that goes for 16 columns at a time.
+    Args:
+        call: as the kernel gets it.
+        tiling: of it.
+        rows: of the block.
+        columns: of the block.
+        takes_place: A and dS take the place of S and dA: their rows of 16 bits begin where rows of floats do, 2
+            elements for each; in NZ that goes for 16 columns at a time. Otherwise they have areas of their own, in
+            which they lie as S and dA do.
     """
     assert tiling.matmuls is not None
     base: Matmuls = tiling.matmuls
@@ -270,7 +276,7 @@ def block_products(call: FagCall, tiling: FagTiling, rows: int, columns: int) ->
     value = Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.dv)
     out = Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.dv)
     pitch = score_pitch(rows, columns, is_nz=is_nz)
-    narrow = pitch * FLOAT_BYTES // call.element_bytes
+    narrow = pitch * FLOAT_BYTES // call.element_bytes if takes_place else pitch
     d_a = Product(rows, columns, shape.dv, out.pitch, value.pitch, pitch, base.scores, b_transposed=True, c_is_nz=is_nz)
     dq = Product(rows, shape.d, columns, narrow, key.pitch, query.pitch, base.dq, a_is_nz=is_nz)
     dk = replace(dq, m=columns, k=rows, b_pitch=query.pitch, c_pitch=key.pitch, base=base.dk_dv, a_transposed=True)

@@ -19,11 +19,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
-from ascendsim.dtypes import FLOAT, UINT8, DType
+from ascendsim.dtypes import FLOAT, DType
 from ascendsim.memory import GlobalTensor
-from ascendsim.op_host.fag_call import PREFIX_MODES
 from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block, Share, shares, vector_step
-from ascendsim.op_host.fag_parts import BUFFERS, BiasRows, Rows, nz_sum_at, score_pitch
+from ascendsim.op_host.fag_parts import BUFFERS, Rows, nz_sum_at, score_pitch
 from ascendsim.op_host.fag_private_sums import PrivateSums
 from ascendsim.op_host.fag_same_ab import Products, SameAbTiling, block_products
 from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
@@ -45,14 +44,24 @@ from ascendsim.op_kernel.fag_l1_custom_sizes import (
     wide_query_gradient,
     wide_score_product,
 )
+from ascendsim.op_kernel.fag_options import (
+    MasksAt,
+    all_kept,
+    bias_at,
+    bias_form,
+    bias_of_block,
+    dropout,
+    kept_of_block,
+    mask_of_block,
+    masks_at,
+    part_of,
+)
 from ascendsim.op_kernel.fag_passes import expand_drop_mask, row_terms, store_gradients, zero_sums
 from ascendsim.op_kernel.fag_private_sums import add_tiles
 from ascendsim.op_kernel.fag_tensors import Tensors
 from ascendsim.op_kernel.fag_tiles import (
     STEP_A,
     STEP_B,
-    Bias,
-    Dropout,
     Masks,
     Options,
     SubTile,
@@ -72,10 +81,6 @@ TILES_ARE_THERE = 4
 """Flag of the AIVs: A and dS of a block are in GM."""
 SUMS_ARE_THERE = 7
 """Flag of the AIC: all its blocks are added up."""
-SMALL_MASK = 2048
-"""Rows and columns of a compressed mask."""
-PREFIX_COLUMN = SMALL_MASK // 2
-"""Column of the rows below it from which on a compressed mask with prefixes is 1."""
 STATISTICS = 8
 """How often GM holds a row's statistic: one datablock."""
 
@@ -320,7 +325,7 @@ def _vector(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
     zero_sums(asc, gm.workspace, buffer, t)
     if gm.drop_mask and t.areas.kept is not None:
         asc.pipe_barrier(Pipe.ALL)
-        expand_drop_mask(asc, _all_kept(gm, t), gm.drop_mask, buffer, t.pre, t.call.shape.scores)
+        expand_drop_mask(asc, all_kept(gm, t.areas.kept), gm.drop_mask, buffer, t.pre, t.call.shape.scores)
     asc.pipe_barrier(Pipe.ALL)
     row_terms(asc, gm.dy, gm.attention_in, gm.workspace, buffer, t)
     asc.sync_all()
@@ -359,15 +364,6 @@ def _vector_rounds(asc: AiCore, gm: Tensors, buffer: TBuf, core: int, t: SameAbT
 
 
 @dataclass(frozen=True, slots=True)
-class _MasksAt:
-    """Where the masks of a sub-tile begin, as in `Masks`; None for no such mask."""
-
-    hides: int | None = None
-    beside: int | None = None
-    keeps: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class _Placed:
     """A sub-tile, and where things of it begin.
 
@@ -381,7 +377,7 @@ class _Placed:
     row: int
     column: int
     sub: SubTile
-    masks: _MasksAt
+    masks: MasksAt
     bias: int
 
 
@@ -394,10 +390,7 @@ def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: in
         return
     n1 = block.n2 * t.call.shape.g + block.g
     row = ((block.b * t.query.n + n1) * t.query.s + block.s1) * STATISTICS
-    mask, mask_pitch = _mask(gm, block, n1, t)
-    bias = Bias(t.bias.pitch, t.bias.comes_first) if t.bias else None
-    pse = gm.pse_shift[t.bias.head_at(block.b, n1) + _block_bias(block, t.bias)] if gm.pse_shift and t.bias else None
-    drop = Dropout(t.call.keep_prob, t.areas.kept is not None, t.key.s) if t.call.has_drop else None
+    mask, mask_pitch = mask_of_block(gm, block, n1, t)
     _vector_share(
         asc,
         gm.softmax_sum[row],
@@ -406,12 +399,12 @@ def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: in
         gm.workspace[_tile_at(t.areas.scores, core, block, t)],
         gm.workspace[_tile_at(t.areas.d_a, core, block, t)],
         mask,
-        pse,
-        _kept(gm, block, n1, drop, t) if drop else None,
+        bias_of_block(gm, block, n1, t),
+        kept_of_block(gm, block, n1, t),
         Ub(buffer, t.ub),
         placed,
         gm.query.dtype,
-        Options(t.scale, mask_pitch, bias, drop),
+        Options(t.scale, mask_pitch, bias_form(t), dropout(t)),
     )
 
 
@@ -440,15 +433,11 @@ def _vector_share(
         row, sub, drop = one.row * STATISTICS, one.sub, options.drop
         at, narrow_at = (_score_at(one, words) for words in (1, FLOAT.bytes // element.bytes))
         a, d_s = (x.reinterpret_cast(element)[narrow_at] for x in (scores, grad))
-        masks = Masks(*(_from(mask, begin) for begin in (one.masks.hides, one.masks.beside, one.masks.keeps)))
-        own_pse = _from(pse, one.bias)
-        own_kept = _from(kept, drop.bytes_of(one.row * drop.pitch + one.column) if drop else None)
+        masks = Masks(*(part_of(mask, begin) for begin in (one.masks.hides, one.masks.beside, one.masks.keeps)))
+        own_pse = part_of(pse, one.bias)
+        own_kept = part_of(kept, drop.bytes_of(one.row * drop.pitch + one.column) if drop else None)
         step_a(asc, sums[row], maxima[row], scores[at], a, masks, own_pse, own_kept, ub, sub, turn, options)
         step_b(asc, row_terms_of[row], grad[at], d_s, own_kept, ub, sub, turn, drop)
-
-
-def _from(gm: GlobalTensor | None, begin: int | None) -> GlobalTensor | None:
-    return None if gm is None or begin is None else gm[begin]
 
 
 def _score_at(one: _Placed, words: int) -> int:
@@ -467,75 +456,4 @@ def _sub_tiles(own: Share, block: Block, t: SameAbTiling) -> Iterator[_Placed]:
         rows, columns = min(own.step_rows, own.rows - at), min(own.step_columns, own.columns - beside)
         sub = SubTile(rows, columns, align_up(columns, CUBE_SIDE), pitch, is_nz)
         row, column = own.s1 + at, own.s2 + beside
-        bias = 0
-        if t.bias:
-            bias = t.bias.at(block.s1 + row, block.s2 + column, rows, columns) - _block_bias(block, t.bias)
-        yield _Placed(row, column, sub, _masks_at(row, column, sub, block, t), bias)
-
-
-def _block_bias(block: Block, bias: BiasRows) -> int:
-    """Return from where in its head the biases of a block's sub-tiles are counted."""
-    return 0 if bias.is_cut else bias.at(block.s1, block.s2, block.rows, block.columns)
-
-
-def _kept(gm: Tensors, block: Block, n1: int, drop: Dropout, t: SameAbTiling) -> GlobalTensor:
-    """Return the dropout mask from a block's first score on."""
-    score = ((block.b * t.query.n + n1) * t.query.s + block.s1) * t.key.s + block.s2
-    return _all_kept(gm, t)[drop.bytes_of(score)]
-
-
-def _all_kept(gm: Tensors, t: SameAbTiling) -> GlobalTensor:
-    """Return the dropout mask, in bytes where the pre pass has made them."""
-    if t.areas.kept is not None:
-        return gm.workspace[t.areas.kept].reinterpret_cast(UINT8)
-    assert gm.drop_mask is not None
-    return gm.drop_mask
-
-
-def _masks_at(row: int, column: int, sub: SubTile, block: Block, t: SameAbTiling) -> _MasksAt:
-    """Return where the masks of a sub-tile begin.
-
-    A whole mask is read for every sub-tile. Of a compressed one, 1 right of the diagonal, the part is read whose
-    diagonal is the band's edge, and only where the edge cuts the sub-tile. With prefixes every sub-tile reads one.
-    """
-    if not t.has_mask:
-        return _MasksAt()
-    if not t.is_compressed:
-        return _MasksAt(row * t.key.s + column)
-    apart = block.s1 + row - block.s2 - column
-    next_edge, pre_edge = apart + t.next_tokens, apart - t.pre_tokens - 1
-    if t.call.params.sparse_mode in PREFIX_MODES:
-        return _prefix_masks_at(next_edge, t.call.params.prefix[block.b] - block.s2 - column, sub, block, t)
-    return _MasksAt(
-        hides=_small_mask_at(next_edge, sub) if next_edge < sub.columns else None,
-        keeps=_small_mask_at(pre_edge, sub) if pre_edge + sub.rows >= 0 else None,
-    )
-
-
-def _prefix_masks_at(edge: int, spared: int, sub: SubTile, block: Block, t: SameAbTiling) -> _MasksAt:
-    """Return where the masks of a sub-tile begin of which the first `spared` columns belong to the prefix.
-
-    Rows 2048 on of the compressed mask are 0 left of column 1024 and 1 from there on. A prefix that reaches no row
-    beyond the diagonal counts as none.
-    """
-    if t.query.s + t.call.params.prefix[block.b] <= t.key.s:
-        return _MasksAt(_small_mask_at(edge, sub))
-    if spared >= sub.columns:
-        return _MasksAt(SMALL_MASK * SMALL_MASK)
-    return _MasksAt(_small_mask_at(edge, sub), SMALL_MASK * SMALL_MASK + PREFIX_COLUMN - max(spared, 0))
-
-
-def _small_mask_at(edge: int, sub: SubTile) -> int:
-    """Return where in a compressed mask an edge lies that is so many columns right of the sub-tile's diagonal."""
-    return min(-edge, sub.rows) if edge < 0 else min(edge, sub.columns) * SMALL_MASK
-
-
-def _mask(gm: Tensors, block: Block, n1: int, t: SameAbTiling) -> tuple[GlobalTensor | None, int]:
-    """Return the mask from a block's first score on, a compressed one from its own begin, and its pitch."""
-    mask = gm.atten_mask
-    if mask is None or t.is_compressed:
-        return mask, SMALL_MASK
-    axes = (1, 1, *mask.shape)[-4:]
-    b, n = (block.b if axes[0] > 1 else 0), (n1 if axes[1] > 1 else 0)
-    row = (b * axes[1] + n) * axes[2] + block.s1
-    return mask[row * t.key.s + block.s2], t.key.s
+        yield _Placed(row, column, sub, masks_at(row, column, sub, block, t), bias_at(row, column, sub, block, t))
