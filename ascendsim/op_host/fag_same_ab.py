@@ -7,7 +7,6 @@ Source: ops-transformer op_kernel, flash_attention_score_grad SameAB.
 """
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 from ascendsim.errors import InputError
 from ascendsim.op_host.fag_call import COMPRESSED_MASK_MODES, FagCall, as_float32
@@ -29,9 +28,6 @@ from ascendsim.op_host.fag_result import FagTiling, Matmuls, PostPass, PrePass, 
 from ascendsim.op_host.fag_tiling_same_ab import sum_elements
 from ascendsim.op_host.matmul import MatmulTiling
 from ascendsim.terms import CUBE_SIDE
-
-CUSTOM_HEAD_SIZE: Final = 128
-"""D of the L1-custom form that the kernel has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +192,6 @@ def _check(call: FagCall, tiling: FagTiling) -> None:
     """Refuse what the kernel does not do yet."""
     tiles = tiling.tiles
     for what, is_asked in (
-        ("the L1-custom form of a D other than 128", tiles.is_l1_custom and call.shape.d != CUSTOM_HEAD_SIZE),
-        ("the L1-custom form with Dv less than D", tiles.is_l1_custom and call.shape.dv != call.shape.d),
         ("pseShift made inside from slopes", call.is_inner_pse),
         ("rotary parts", call.rope_sizes is not None),
         ("layout TND", call.shape.is_tnd),

@@ -27,6 +27,7 @@ from ascendsim.op_host.fag_private_sums import PrivateSums
 from ascendsim.op_host.fag_same_ab import Products, SameAbTiling, block_products
 from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
 from ascendsim.op_kernel.fag_l1_custom import (
+    BLOCK,
     L1Queues,
     Scores,
     Source,
@@ -35,6 +36,13 @@ from ascendsim.op_kernel.fag_l1_custom import (
     query_and_key_gradients,
     score_product,
     value_gradient,
+)
+from ascendsim.op_kernel.fag_l1_custom_sizes import (
+    small_key_gradient,
+    small_query_gradient,
+    wide_key_gradient,
+    wide_query_gradient,
+    wide_score_product,
 )
 from ascendsim.op_kernel.fag_options import (
     MasksAt,
@@ -143,11 +151,11 @@ def _score_products(
     d_a = gm.workspace[_tile_at(t.areas.d_a, core, block, t)]
     scores = gm.workspace[_tile_at(t.areas.scores, core, block, t)]
     if isinstance(queues, L1Queues):
-        shape = (block.rows, block.columns, t.query.columns)
+        shape = (block.rows, block.columns)
         with asc.trace("dA"):
-            _custom_scores(asc, dy, value, d_a, queues, shape, (t.out.pitch, t.value.pitch))
+            _custom_scores(asc, dy, value, d_a, queues, shape, t.out, t.value, t.query.columns)
         with asc.trace("S"):
-            _custom_scores(asc, query, key, scores, queues, shape, (t.query.pitch, t.key.pitch))
+            _custom_scores(asc, query, key, scores, queues, shape, t.query, t.key, t.query.columns)
         return
     products = _products(block, t)
     with asc.trace("dA"):
@@ -170,9 +178,10 @@ def _gradient_products(
     dk = gm.workspace[t.areas.dk + _sum_at(t.key, block.b, block.n2, block.s2, t)]
     dv = gm.workspace[t.areas.dv + _sum_at(t.value, block.b, block.n2, block.s2, t)]
     if isinstance(queues, L1Queues):
-        shape, heads = (block.rows, block.columns, t.query.columns), (t.query.s, t.key.s)
-        _custom_query_key(asc, d_s, query, key, dq, dk, queues, shape, (t.query.pitch, t.key.pitch), heads)
-        _custom_value(asc, a, dy, dv, queues, shape, t.out.pitch, t.value.s)
+        shape, is_nz = (block.rows, block.columns), t.tiling.tiles.is_gradient_nz
+        _custom_query_key(asc, d_s, query, key, dq, dk, queues, shape, t.query, t.key, is_nz)
+        with asc.trace("dV"):
+            _custom_value(asc, a, dy, dv, queues, shape, t.out, t.value, t.query.columns, is_nz)
         return
     products, adds = _products(block, t), t.private is None
     one = t.private.block_of(core, block.turn) if t.private else None
@@ -225,13 +234,17 @@ def _custom_scores(
     right: GlobalTensor,
     dst: GlobalTensor,
     queues: L1Queues,
-    shape: tuple[int, int, int],
-    pitches: tuple[int, int],
+    shape: tuple[int, int],
+    left_rows: Rows,
+    right_rows: Rows,
+    d: int,
 ) -> None:
-    """S or dA of (rows, columns, D) in the L1-custom form; pitches of left and right."""
-    rows, columns, d = shape
+    """S or dA of (rows, columns) in the L1-custom form of head size D."""
+    rows, columns = shape
     scores = Scores(dst, rows, columns, score_pitch(rows, columns, is_nz=True))
-    score_product(asc, queues, Source(left, rows, pitches[0]), Source(right, columns, pitches[1]), d, scores)
+    make = score_product if d <= BLOCK else wide_score_product
+    operands = Source(left, rows, left_rows.pitch), Source(right, columns, right_rows.pitch)
+    make(asc, queues, *operands, left_rows.columns, scores)
 
 
 @tile
@@ -243,15 +256,28 @@ def _custom_query_key(
     dq: GlobalTensor,
     dk: GlobalTensor,
     queues: L1Queues,
-    shape: tuple[int, int, int],
-    pitches: tuple[int, int],
-    heads: tuple[int, int],
+    shape: tuple[int, int],
+    query_rows: Rows,
+    key_rows: Rows,
+    is_nz: bool,
 ) -> None:
-    """Add dQ and dK of (rows, columns, D) in the L1-custom form; pitches, and rows of a head, of query and key."""
-    rows, columns, d = shape
-    queries, keys = Source(query, rows, pitches[0]), Source(key, columns, pitches[1])
-    sums = Sums(dq, heads[0] * CUBE_SIDE), Sums(dk, heads[1] * CUBE_SIDE)
-    query_and_key_gradients(asc, queues, _narrow_scores(d_s, rows, columns), keys, queries, d, *sums)
+    """Add dQ and dK of (rows, columns) in the L1-custom form."""
+    rows, columns = shape
+    queries, keys = Source(query, rows, query_rows.pitch), Source(key, columns, key_rows.pitch)
+    tiles, d = _narrow_scores(d_s, rows, columns), query_rows.columns
+    query_sums, key_sums = _custom_sums(dq, query_rows, is_nz), _custom_sums(dk, key_rows, is_nz)
+    if d == BLOCK:
+        query_and_key_gradients(asc, queues, tiles, keys, queries, d, query_sums, key_sums)
+    elif d < BLOCK:
+        with asc.trace("dQ"):
+            small_query_gradient(asc, queues, tiles, keys, d, query_sums)
+        with asc.trace("dK"):
+            small_key_gradient(asc, queues, tiles, queries, d, key_sums, True)
+    else:
+        with asc.trace("dQ"):
+            wide_query_gradient(asc, queues, tiles, keys, d, query_sums)
+        with asc.trace("dK"):
+            wide_key_gradient(asc, queues, tiles, queries, d, key_sums)
 
 
 @tile
@@ -261,15 +287,26 @@ def _custom_value(
     dy: GlobalTensor,
     dv: GlobalTensor,
     queues: L1Queues,
-    shape: tuple[int, int, int],
-    dy_pitch: int,
-    value_rows: int,
+    shape: tuple[int, int],
+    out_rows: Rows,
+    value_rows: Rows,
+    d: int,
+    is_nz: bool,
 ) -> None:
-    """Add dV of (rows, columns, D) in the L1-custom form; rows of a head of value."""
-    rows, columns, d = shape
-    grad = Source(dy, rows, dy_pitch)
-    with asc.trace("dV"):
-        value_gradient(asc, queues, _narrow_scores(a, rows, columns), grad, d, Sums(dv, value_rows * CUBE_SIDE))
+    """Add dV of (rows, columns) in the L1-custom form of head size D."""
+    rows, columns = shape
+    grad, tiles = Source(dy, rows, out_rows.pitch), _narrow_scores(a, rows, columns)
+    sums, dv_columns = _custom_sums(dv, value_rows, is_nz), value_rows.columns
+    if d == BLOCK:
+        value_gradient(asc, queues, tiles, grad, dv_columns, sums)
+    elif d < BLOCK:
+        small_key_gradient(asc, queues, tiles, grad, dv_columns, sums, False)
+    else:
+        wide_key_gradient(asc, queues, tiles, grad, dv_columns, sums)
+
+
+def _custom_sums(gm: GlobalTensor, rows: Rows, is_nz: bool) -> Sums:
+    return Sums(gm, rows.s * CUBE_SIDE if is_nz else rows.pitch, is_nz)
 
 
 def _narrow_scores(gm: GlobalTensor, rows: int, columns: int) -> Scores:
