@@ -16,19 +16,20 @@ from ascendsim.op_host.fag_dealing import Dealing, dealing
 from ascendsim.op_host.fag_map import Area, main_ub
 from ascendsim.op_host.fag_parts import (
     BUFFERS,
+    FLOAT_BYTES,
+    BiasRows,
     MainUb,
     Product,
     Rows,
+    bias_rows,
     product_tiling,
     score_pitch,
 )
-from ascendsim.op_host.fag_result import FagTiles, FagTiling, PostPass, PrePass
+from ascendsim.op_host.fag_result import FagTiling, PostPass, PrePass
 from ascendsim.op_host.fag_same_ab import Products
 from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES
 
 KIB: Final = 1024
-COMPRESSED_PREFIX: Final = 6
-"""Sparse mode of prefixes with a compressed mask."""
 RESERVE: Final = "system reserve"
 """The workspace's term that is not the kernel's."""
 ROW_STRIP: Final = 256
@@ -49,11 +50,11 @@ class RowTermUb:
 
 @dataclass(frozen=True, slots=True)
 class GmAreas:
-    """Where the areas of the workspace begin [bytes]; of tiles the first core's, and from core to core.
+    """Where the areas of the workspace begin [floats]; of tiles the first core's, and from buffer to buffer.
 
     Attributes:
         dq, dk, dv: sums.
-        drop: bytes of the dropout mask; -1 where its bits are read.
+        kept: bytes of the dropout mask; None where its bits are read, or there is none.
         d_a, scores: of floats.
         a, d_s: tiles of the type of query, the first of two buffers.
         score_step: from one buffer of dA or S to the next.
@@ -63,7 +64,7 @@ class GmAreas:
     dq: int
     dk: int
     dv: int
-    drop: int
+    kept: int | None
     d_a: int
     scores: int
     a: int
@@ -98,8 +99,9 @@ class S1s2Bn2Tiling:
         scale: scaleValue as the kernel's float.
         next_tokens, pre_tokens: the band.
         is_sparse: blocks are skipped, so that sums have to be zeros before the first is added.
-        is_compressed: the attention mask is one small triangle.
-        expands_drop: dropout reads bytes, which a pass before the main one makes of the bits.
+        has_mask: there is an attention mask.
+        is_compressed: the mask is one small triangle.
+        bias: where pseShift lies, None without one.
     """
 
     names: tuple[str, ...]
@@ -126,8 +128,9 @@ class S1s2Bn2Tiling:
     next_tokens: int
     pre_tokens: int
     is_sparse: bool
+    has_mask: bool
     is_compressed: bool
-    expands_drop: bool
+    bias: BiasRows | None
 
 
 def s1s2_bn2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> S1s2Bn2Tiling:
@@ -181,8 +184,9 @@ def s1s2_bn2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) ->
         next_tokens=band.next_tokens,
         pre_tokens=band.pre_tokens,
         is_sparse=band.is_sparse or tiling.band.is_sparse,
+        has_mask=call.mask is not None,
         is_compressed=call.params.sparse_mode in COMPRESSED_MASK_MODES,
-        expands_drop=tiling.pre.expands_mask,
+        bias=bias_rows(call),
     )
 
 
@@ -190,9 +194,7 @@ def _check(call: FagCall, tiling: FagTiling) -> None:
     """Refuse what the kernel does not do."""
     tiles, shape = tiling.tiles, call.shape
     for what, is_asked in (
-        ("a position bias of 1024 rows", call.pse is not None and call.pse[-2] not in (1, shape.s1)),
-        ("prefixes with a compressed mask", call.params.sparse_mode == COMPRESSED_PREFIX),
-        ("scores in NZ with a single row left over", _has_single_row(call, tiles)),
+        ("pseShift made inside from slopes", call.is_inner_pse),
         ("layout TND", shape.is_tnd),
     ):
         if is_asked:
@@ -204,11 +206,6 @@ def _check(call: FagCall, tiling: FagTiling) -> None:
     for name, length in (("cv_s1", tiles.cv_s1), ("cv_s2", tiles.cv_s2), ("vec_s2", tiles.vec_s2)):
         if (length or 0) % CUBE_SIDE:
             raise InputError(f"{name} = {length}: must be a multiple of {CUBE_SIDE}, rows and columns of a fractal")
-
-
-def _has_single_row(call: FagCall, tiles: FagTiles) -> bool:
-    """Whether a block of NZ scores has one row; blocks of the L1-custom form are multiplied by the kernel itself."""
-    return tiles.is_score_nz and not tiles.is_l1_custom and call.shape.s1 % (tiles.cv_s1 or 1) == 1
 
 
 def _halves(parts: tuple[Area, ...]) -> tuple[MainUb, MainUb]:
@@ -249,19 +246,19 @@ def _areas(tiling: FagTiling) -> GmAreas:
             starts[term.name], sizes[term.name] = at, term.bytes
             at += term.bytes
     cores, buffers = tiling.tiles.used_cores or 1, _score_buffers(tiling)
-    first, tiles = starts["S and dA"], starts["A and dS"]
     scores_bytes, tile_bytes = sizes["S and dA"] // 2, sizes["A and dS"] // 2
+    kept = starts.get("dropout mask")
     return GmAreas(
-        dq=tiling.offsets.dq,
-        dk=tiling.offsets.dk,
-        dv=tiling.offsets.dv,
-        drop=starts.get("dropout mask", -1),
-        d_a=first,
-        scores=first + scores_bytes,
-        a=tiles,
-        d_s=tiles + tile_bytes,
-        score_step=scores_bytes // cores // buffers,
-        tile_step=tile_bytes // cores // BUFFERS,
+        dq=tiling.offsets.dq // FLOAT_BYTES,
+        dk=tiling.offsets.dk // FLOAT_BYTES,
+        dv=tiling.offsets.dv // FLOAT_BYTES,
+        kept=None if kept is None else kept // FLOAT_BYTES,
+        d_a=starts["S and dA"] // FLOAT_BYTES,
+        scores=(starts["S and dA"] + scores_bytes) // FLOAT_BYTES,
+        a=starts["A and dS"] // FLOAT_BYTES,
+        d_s=(starts["A and dS"] + tile_bytes) // FLOAT_BYTES,
+        score_step=scores_bytes // cores // buffers // FLOAT_BYTES,
+        tile_step=tile_bytes // cores // BUFFERS // FLOAT_BYTES,
     )
 
 

@@ -26,6 +26,7 @@ from ascendsim.op_host.fag_dealing import Block, shares
 from ascendsim.op_host.fag_s1s2_bn2 import S1s2Bn2Tiling, block_products
 from ascendsim.op_host.fag_same_ab import Products
 from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
+from ascendsim.op_kernel.fag_options import all_kept
 from ascendsim.op_kernel.fag_passes import expand_drop_mask
 from ascendsim.op_kernel.fag_s1s2_bn2_custom import (
     KEY_SUMS_ARE_THERE,
@@ -45,7 +46,6 @@ from ascendsim.op_kernel.fag_s1s2_bn2_heads import (
 )
 from ascendsim.op_kernel.fag_s1s2_bn2_places import (
     blocks_of,
-    bytes_kept,
     key_sums,
     query_head,
     query_sums,
@@ -164,8 +164,9 @@ def _vector(asc: AiCore, gm: Tensors, t: S1s2Bn2Tiling) -> None:
     blocks = blocks_of(core, t)
     rounds = max(len(blocks), len(blocks_of(core ^ 1, t)))
     finished = finished_heads(blocks)
-    if t.expands_drop and gm.drop_mask:
-        expand_drop_mask(asc, bytes_kept(gm, t), gm.drop_mask, buffer, t.pre, t.call.shape.scores)
+    if gm.drop_mask and t.areas.kept is not None:
+        kept = all_kept(gm, t.areas.kept)
+        expand_drop_mask(asc, kept, gm.drop_mask, buffer, t.pre, t.call.shape.scores)
         asc.sync_all()
     if t.is_sparse:
         zero_heads(asc, gm, buffer, blocks, t)

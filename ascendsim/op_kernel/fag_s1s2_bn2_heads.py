@@ -13,7 +13,7 @@ from ascendsim.memory import GlobalTensor, LocalTensor
 from ascendsim.op_host.fag_dealing import Block
 from ascendsim.op_host.fag_parts import Rows
 from ascendsim.op_host.fag_s1s2_bn2 import S1s2Bn2Tiling
-from ascendsim.op_kernel.fag_s1s2_bn2_places import floats_at, key_sums, query_sums, sum_at
+from ascendsim.op_kernel.fag_s1s2_bn2_places import key_sums, query_sums, sum_at
 from ascendsim.op_kernel.fag_tensors import Tensors
 from ascendsim.op_kernel.fag_tiles import NZ_BLOCKS, nz_to_rows, pass_on
 from ascendsim.record import AiCore, tile
@@ -108,16 +108,16 @@ def store_query_head(asc: AiCore, gm: Tensors, buffer: TBuf, head: Head, part: H
     """Scale and round the sums of dQ of a head."""
     place, rows = (head.b, head.n2 * t.call.shape.g + head.g), (t.query, t.query_sums)
     with asc.trace("post"):
-        _store_rows(asc, gm.dq, floats_at(gm, t.areas.dq), buffer, place, rows, part, t.scale, t)
+        _store_rows(asc, gm.dq, gm.workspace[t.areas.dq], buffer, place, rows, part, t.scale, t)
 
 
 def store_key_head(asc: AiCore, gm: Tensors, buffer: TBuf, head: Head, part: HeadPart, t: S1s2Bn2Tiling) -> None:
     """Scale and round the sums of dK, and round those of dV, of a head; dV of floats is its own sum."""
     place, rows = (head.b, head.n2), (t.key, t.key_sums)
     with asc.trace("post"):
-        _store_rows(asc, gm.dk, floats_at(gm, t.areas.dk), buffer, place, rows, part, t.scale, t)
+        _store_rows(asc, gm.dk, gm.workspace[t.areas.dk], buffer, place, rows, part, t.scale, t)
         if not t.call.is_fp32:
-            _store_rows(asc, gm.dv, floats_at(gm, t.areas.dv), buffer, place, rows, part, None, t)
+            _store_rows(asc, gm.dv, gm.workspace[t.areas.dv], buffer, place, rows, part, None, t)
 
 
 @dataclass(frozen=True, slots=True)

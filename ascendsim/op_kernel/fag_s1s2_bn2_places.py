@@ -3,7 +3,6 @@
 Source: ops-transformer op_kernel, flash_attention_score_grad S1s2Bn2.
 """
 
-from ascendsim.dtypes import FLOAT, UINT8
 from ascendsim.memory import GlobalTensor
 from ascendsim.op_host.fag_dealing import Block
 from ascendsim.op_host.fag_parts import BUFFERS, Rows, nz_sum_at
@@ -21,21 +20,16 @@ def query_head(block: Block, t: S1s2Bn2Tiling) -> int:
     return block.n2 * t.call.shape.g + block.g
 
 
-def floats_at(gm: Tensors, at_bytes: int) -> GlobalTensor:
-    """Return the workspace from a byte on, as floats."""
-    return gm.workspace[at_bytes // FLOAT.bytes]
-
-
 def scores_at(gm: Tensors, core: int, block: Block, t: S1s2Bn2Tiling) -> tuple[GlobalTensor, GlobalTensor]:
     """Return S and dA of a core's block."""
     step = (core * t.score_buffers + block.turn % t.score_buffers) * t.areas.score_step
-    return floats_at(gm, t.areas.scores + step), floats_at(gm, t.areas.d_a + step)
+    return gm.workspace[t.areas.scores + step], gm.workspace[t.areas.d_a + step]
 
 
 def tiles_at(gm: Tensors, core: int, block: Block, t: S1s2Bn2Tiling) -> tuple[GlobalTensor, GlobalTensor]:
     """Return A and dS of a core's block."""
     step = (core * BUFFERS + block.turn % BUFFERS) * t.areas.tile_step
-    a, d_s = (floats_at(gm, at + step).reinterpret_cast(gm.query.dtype) for at in (t.areas.a, t.areas.d_s))
+    a, d_s = (gm.workspace[at + step].reinterpret_cast(gm.query.dtype) for at in (t.areas.a, t.areas.d_s))
     return a, d_s
 
 
@@ -46,14 +40,9 @@ def sum_at(rows: Rows, b: int, n: int, s: int, t: S1s2Bn2Tiling) -> int:
 
 def query_sums(gm: Tensors, b: int, n1: int, s1: int, t: S1s2Bn2Tiling) -> GlobalTensor:
     """Return the sums of dQ from a row on."""
-    return floats_at(gm, t.areas.dq)[sum_at(t.query_sums, b, n1, s1, t)]
+    return gm.workspace[t.areas.dq + sum_at(t.query_sums, b, n1, s1, t)]
 
 
-def key_sums(gm: Tensors, at_bytes: int, b: int, n2: int, s2: int, t: S1s2Bn2Tiling) -> GlobalTensor:
-    """Return the sums of dK or dV, which begin at so many bytes, from a row on."""
-    return floats_at(gm, at_bytes)[sum_at(t.key_sums, b, n2, s2, t)]
-
-
-def bytes_kept(gm: Tensors, t: S1s2Bn2Tiling) -> GlobalTensor:
-    """Return the bytes of the dropout mask."""
-    return floats_at(gm, t.areas.drop).reinterpret_cast(UINT8)
+def key_sums(gm: Tensors, area: int, b: int, n2: int, s2: int, t: S1s2Bn2Tiling) -> GlobalTensor:
+    """Return the sums of dK or dV, whose area it is, from a row on."""
+    return gm.workspace[area + sum_at(t.key_sums, b, n2, s2, t)]

@@ -27,20 +27,30 @@ from ascendsim.op_host.fag_parts import score_pitch
 from ascendsim.op_host.fag_s1s2_bn2 import RowTermUb, S1s2Bn2Tiling
 from ascendsim.op_host.softmax import soft_max_grad_tiling_func
 from ascendsim.op_host.softmax_family import soft_max_tiling_func
-from ascendsim.op_kernel.fag_masks import MaskRule, mask_of_block, masks_of_tile
-from ascendsim.op_kernel.fag_s1s2_bn2_places import bytes_kept, query_head, scores_at, tiles_at
+from ascendsim.op_kernel.fag_options import (
+    MasksAt,
+    bias_at,
+    bias_form,
+    bias_of_block,
+    dropout,
+    kept_of_block,
+    mask_of_block,
+    masks_at,
+    part_of,
+)
+from ascendsim.op_kernel.fag_s1s2_bn2_places import query_head, scores_at, tiles_at
 from ascendsim.op_kernel.fag_tensors import Tensors
 from ascendsim.op_kernel.fag_tiles import (
-    BITS,
     LANES,
     ROW_GROUP,
-    Bias,
     Dropout,
+    Masks,
+    Options,
     SubTile,
     Ub,
     add_bias,
     drop_scores,
-    hide,
+    hide_keys,
     load_bias,
     load_drop,
     load_mask,
@@ -64,72 +74,31 @@ ID = 0
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A sub-tile and where what it reads begins in that of its block [elements]; None for no such mask.
+    """A sub-tile and where what it reads begins.
 
     Attributes:
         row: its first in the strip.
         sub: the sub-tile.
-        at: its scores, and what takes their place.
-        hides, keeps: the attention masks.
-        bias: the position bias.
-        kept: the dropout mask.
+        at: in the block's scores, and in what takes their place.
+        masks: of its attention masks.
+        bias, kept: of its position bias and dropout mask, behind those of the block.
     """
 
     row: int
     sub: SubTile
     at: int
-    hides: int | None
-    keeps: int | None
+    masks: MasksAt
     bias: int
-    kept: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """What a call asks of all sub-tiles.
-
-    Attributes:
-        scale: factor of the scores.
-        mask: how scores are hidden, None for not at all.
-        bias: how a position bias comes to the scores, None without one.
-        drop: how scores are dropped, None without dropout.
-    """
-
-    scale: float
-    mask: MaskRule | None
-    bias: Bias | None
-    drop: Dropout | None
+    kept: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What the scores of a block meet in GM, from its first score on; None for what the call has not."""
+    """What the scores of a sub-tile meet in GM; None for what there is not."""
 
-    mask: GlobalTensor | None
+    masks: Masks
     pse: GlobalTensor | None
     kept: GlobalTensor | None
-
-
-def _options(gm: Tensors, t: S1s2Bn2Tiling) -> _Options:
-    params = t.call.params
-    mask = MaskRule(t.is_compressed, t.key.s, t.next_tokens, t.pre_tokens) if gm.atten_mask else None
-    bias = Bias(t.key.s if gm.pse_shift.shape[-2] > 1 else 0, params.pse_type == 1) if gm.pse_shift else None
-    drop = Dropout(params.keep_prob, t.expands_drop, t.key.s) if t.call.has_drop else None
-    return _Options(t.scale, mask, bias, drop)
-
-
-def _given(gm: Tensors, block: Block, options: _Options, t: S1s2Bn2Tiling) -> _Given:
-    n1 = query_head(block, t)
-    mask = mask_of_block(gm.atten_mask, block, n1, options.mask) if gm.atten_mask and options.mask else None
-    pse = kept = None
-    if gm.pse_shift:
-        batches, heads, rows, columns = gm.pse_shift.shape
-        row = ((block.b if batches > 1 else 0) * heads + n1) * rows + (block.s1 if rows > 1 else 0)
-        pse = gm.pse_shift[row * columns + block.s2]
-    if options.drop and gm.drop_mask:
-        score = ((block.b * t.query.n + n1) * t.query.s + block.s1) * t.key.s + block.s2
-        kept = bytes_kept(gm, t)[score] if options.drop.is_bytes else gm.drop_mask[score // BITS]
-    return _Given(mask, pse, kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +127,8 @@ def vector_block(
     n1 = query_head(block, t)
     scores, d_a = scores_at(gm, part.core, block, t)
     a, d_s = tiles_at(gm, part.core, block, t)
-    options = _options(gm, t)
-    given = _given(gm, block, options, t)
+    mask, mask_pitch = mask_of_block(gm, block, n1, t)
+    options = Options(t.scale, mask_pitch, bias_form(t), dropout(t))
     if not part.rows:
         wait()
     for first in range(part.first, part.first + part.rows, t.row_strip):
@@ -189,16 +158,16 @@ def vector_block(
             d_a,
             a,
             d_s,
-            given.mask,
-            given.pse,
-            given.kept,
+            mask,
+            bias_of_block(gm, block, n1, t),
+            kept_of_block(gm, block, n1, t),
             (Ub(buffer, t.halves[0]), Ub(buffer, t.halves[1])),
-            tuple(_sub_tiles(block, first, rows, options, t)),
+            tuple(_sub_tiles(block, first, rows, options.drop, t)),
             options,
         )
 
 
-def _sub_tiles(block: Block, first: int, rows: int, options: _Options, t: S1s2Bn2Tiling) -> Iterator[_Placed]:
+def _sub_tiles(block: Block, first: int, rows: int, drop: Dropout | None, t: S1s2Bn2Tiling) -> Iterator[_Placed]:
     """Yield the sub-tiles of a strip of a block, along S2 first."""
     tiles = t.tiling.tiles
     height, width = tiles.vec_s1 or 1, tiles.vec_s2 or 1
@@ -210,18 +179,8 @@ def _sub_tiles(block: Block, first: int, rows: int, options: _Options, t: S1s2Bn
             columns, down = min(width, block.columns - column), first + row
             sub = SubTile(min(height, rows - row), columns, align_up(columns, unit), pitch, is_nz)
             at = column // CUBE_SIDE * pitch + down * CUBE_SIDE if is_nz else down * pitch + column
-            yield _placed(block, sub, (row, down, column), at, options)
-
-
-def _placed(block: Block, sub: SubTile, place: tuple[int, int, int], at: int, options: _Options) -> _Placed:
-    """Return a sub-tile at (row of the strip, row of the block, column)."""
-    row, down, column = place
-    hides = keeps = None
-    if options.mask:
-        hides, keeps = masks_of_tile(block, (down, column), (sub.rows, sub.columns), options.mask)
-    bias = down * options.bias.pitch + column if options.bias else 0
-    kept = options.drop.bytes_of(down * options.drop.pitch + column) if options.drop else 0
-    return _Placed(row, sub, at, hides, keeps, bias, kept)
+            masks, bias = masks_at(down, column, sub, block, t), bias_at(down, column, sub, block, t)
+            yield _Placed(row, sub, at, masks, bias, drop.bytes_of(down * drop.pitch + column) if drop else None)
 
 
 @tile
@@ -291,22 +250,23 @@ def _strip(
     kept: GlobalTensor | None,
     halves: tuple[Ub, Ub],
     placed: tuple[_Placed, ...],
-    options: _Options,
+    options: Options,
 ) -> None:
     """The sub-tiles of a strip in pairs: their left steps, then their right steps."""
-    given = _Given(mask, pse, kept)
     for first in range(0, len(placed), len(halves)):
         pair = placed[first : first + len(halves)]
         for half, one in enumerate(pair):
             row = one.row * STATISTICS
             if first:
                 asc.wait_flag(HardEvent.MTE3_MTE2, half)
-            _load_left(asc, sums[row], maxima[row], scores[one.at], given, halves[half], one, options, half)
-            _left(asc, a[one.at], given, halves[half], one, options, half)
+            masks = Masks(*(part_of(mask, begin) for begin in (one.masks.hides, one.masks.beside, one.masks.keeps)))
+            given = _Given(masks, part_of(pse, one.bias), part_of(kept, one.kept))
+            _load_left(asc, sums[row], maxima[row], scores[one.at], given, halves[half], one.sub, options, half)
+            _left(asc, a[one.at], given, halves[half], one.sub, options, half)
             asc.set_flag(HardEvent.MTE3_MTE2, half)
         for half, one in enumerate(pair):
             asc.wait_flag(HardEvent.MTE3_MTE2, half)
-            _right(asc, grad[one.at], d_s[one.at], given, halves[half], one, options, half)
+            _right(asc, grad[one.at], d_s[one.at], part_of(kept, one.kept), halves[half], one, options.drop, half)
             if first + len(halves) + half < len(placed):
                 asc.set_flag(HardEvent.MTE3_MTE2, half)
 
@@ -318,55 +278,52 @@ def _load_left(
     scores: GlobalTensor,
     given: _Given,
     ub: Ub,
-    placed: _Placed,
-    options: _Options,
+    sub: SubTile,
+    options: Options,
     half: int,
 ) -> None:
     """Load what a left step needs: bias, attention mask, dropout mask, sums, maxima, S."""
-    at, sub = ub.at, placed.sub
-    count = sub.rows * STATISTICS
+    at, count = ub.at, sub.rows * STATISTICS
     with asc.trace("load S"):
         if given.pse and options.bias:
             if given.pse.dtype is FLOAT:
                 pass_on(asc, HardEvent.V_MTE2, half)
-            load_bias(asc, given.pse[placed.bias], options.bias, _bias_ub(ub, given.pse.dtype), sub)
-        first_mask = placed.hides if placed.hides is not None else placed.keeps
-        if given.mask and options.mask and first_mask is not None:
-            load_mask(asc, given.mask[first_mask], options.mask.pitch, ub, sub)
+            load_bias(asc, given.pse, options.bias, _bias_ub(ub, given.pse.dtype), sub)
+        first_mask = given.masks.hides or given.masks.keeps
+        if first_mask:
+            load_mask(asc, first_mask, options.mask_pitch, ub, sub)
         if given.kept and options.drop:
-            load_drop(asc, given.kept[placed.kept], at.drop, options.drop, ub, sub)
+            load_drop(asc, given.kept, at.drop, options.drop, ub, sub)
         asc.data_copy(ub.floats(at.statistics, count), sums, count)
         asc.data_copy(ub.floats(at.statistics + at.statistic_bytes, count), maxima, count)
         _load_tile(asc, ub.floats(at.scores, sub.count), scores, sub)
         pass_on(asc, HardEvent.MTE2_V, half)
 
 
-def _left(
-    asc: AiCore, result: GlobalTensor, given: _Given, ub: Ub, placed: _Placed, options: _Options, half: int
-) -> None:
+def _left(asc: AiCore, result: GlobalTensor, given: _Given, ub: Ub, sub: SubTile, options: Options, half: int) -> None:
     """Make P of a sub-tile, which stays in UB, and store it as A."""
-    at, sub = ub.at, placed.sub
+    at, bias = ub.at, options.bias
     s, temp = ub.floats(at.scores, sub.count), ub.bytes(at.temp, at.temp_bytes)
     sums, maxima = (ub.floats(at.statistics + i * at.statistic_bytes, sub.rows * STATISTICS) for i in range(2))
     with asc.trace("P"):
         if sub.is_nz:
             to_rows(asc, s, ub, sub)
-        if options.bias and options.bias.comes_first:
-            _add_bias(asc, s, given, options.bias, ub, sub)
+        if given.pse and bias and bias.comes_first:
+            add_bias(asc, s, given.pse.dtype, bias, _bias_ub(ub, given.pse.dtype), sub)
         asc.muls(s, s, options.scale, sub.count)
         asc.pipe_barrier(Pipe.V)
-        if options.bias and not options.bias.comes_first:
-            _add_bias(asc, s, given, options.bias, ub, sub)
-        _hide_keys(asc, s, given, ub, placed, options, half)
+        if given.pse and bias and not bias.comes_first:
+            add_bias(asc, s, given.pse.dtype, bias, _bias_ub(ub, given.pse.dtype), sub)
+        hide_keys(asc, s, given.masks, options.mask_pitch, ub, sub)
         tiling = soft_max_tiling_func((sub.rows, sub.width), FLOAT.bytes, at.temp_bytes)
         simple_softmax(asc, s, sums, maxima, s, temp, tiling, is_basic_block=sub.is_basic_block)
         asc.pipe_barrier(Pipe.V)
-    stays = s
+    stays, narrow = s, at.narrow
     if options.drop:
-        stays = ub.floats(at.grad, sub.count)
+        stays, narrow = ub.floats(at.grad, sub.count), at.grad
         with asc.trace("drop"):
             drop_scores(asc, stays, s, at.drop, temp, options.drop, ub, sub)
-    _store_tile(asc, result, stays, ub, sub, half)
+    _store_tile(asc, result, stays, narrow, ub, sub, half)
 
 
 def _bias_ub(ub: Ub, element: DType) -> Ub:
@@ -374,35 +331,14 @@ def _bias_ub(ub: Ub, element: DType) -> Ub:
     return replace(ub, at=replace(ub.at, narrow=ub.at.temp)) if element is FLOAT else ub
 
 
-def _add_bias(asc: AiCore, s: LocalTensor, given: _Given, bias: Bias, ub: Ub, sub: SubTile) -> None:
-    if given.pse:
-        add_bias(asc, s, given.pse.dtype, bias, _bias_ub(ub, given.pse.dtype), sub)
-
-
-def _hide_keys(
-    asc: AiCore, s: LocalTensor, given: _Given, ub: Ub, placed: _Placed, options: _Options, half: int
-) -> None:
-    """Hide keys by the masks of a sub-tile, of which the first is in UB."""
-    if not given.mask or not options.mask:
-        return
-    if placed.hides is not None:
-        hide(asc, s, ub, placed.sub, is_inverted=False)
-    if placed.hides is not None and placed.keeps is not None:
-        pass_on(asc, HardEvent.V_MTE2, half)
-        load_mask(asc, given.mask[placed.keeps], options.mask.pitch, ub, placed.sub)
-        pass_on(asc, HardEvent.MTE2_V, half)
-    if placed.keeps is not None:
-        hide(asc, s, ub, placed.sub, is_inverted=True)
-
-
 def _right(
     asc: AiCore,
     grad: GlobalTensor,
     result: GlobalTensor,
-    given: _Given,
+    kept: GlobalTensor | None,
     ub: Ub,
     placed: _Placed,
-    options: _Options,
+    drop: Dropout | None,
     half: int,
 ) -> None:
     """Make dS of a sub-tile over the P that its left step left in UB, and store it."""
@@ -412,14 +348,14 @@ def _right(
     row_terms = ub.floats(row_bytes, sub.rows * STATISTICS)
     with asc.trace("load dA"):
         _load_tile(asc, d_a, grad, sub)
-        if given.kept and options.drop:
-            load_drop(asc, given.kept[placed.kept], at.grad_drop, options.drop, ub, sub)
+        if kept and drop:
+            load_drop(asc, kept, at.grad_drop, drop, ub, sub)
         pass_on(asc, HardEvent.MTE2_V, half)
     with asc.trace("dS"):
         if sub.is_nz:
             to_rows(asc, d_a, ub, sub)
-        if options.drop:
-            drop_scores(asc, d_a, d_a, at.grad_drop, ub.bytes(at.temp, at.temp_bytes), options.drop, ub, sub)
+        if drop:
+            drop_scores(asc, d_a, d_a, at.grad_drop, ub.bytes(at.temp, at.temp_bytes), drop, ub, sub)
         blocks = sub.width // FLOAT.per_datablock
         strides = BinaryRepeatParams(1, 1, 0, blocks, blocks, 1)
         for column in range(0, sub.width, LANES):
@@ -427,7 +363,7 @@ def _right(
         asc.pipe_barrier(Pipe.V)
         asc.mul(p, p, d_a, sub.count)
         asc.pipe_barrier(Pipe.V)
-    _store_tile(asc, result, p, ub, sub, half)
+    _store_tile(asc, result, p, at.narrow, ub, sub, half)
 
 
 def _load_tile(asc: AiCore, dst: LocalTensor, src: GlobalTensor, sub: SubTile) -> None:
@@ -439,17 +375,21 @@ def _load_tile(asc: AiCore, dst: LocalTensor, src: GlobalTensor, sub: SubTile) -
     asc.data_copy_pad(dst, src, bursts, DataCopyPadExtParams(True, 0, sub.width - sub.columns, 0))
 
 
-def _store_tile(asc: AiCore, dst: GlobalTensor, src: LocalTensor, ub: Ub, sub: SubTile, half: int) -> None:
+def _store_tile(
+    asc: AiCore, dst: GlobalTensor, src: LocalTensor, narrow_bytes: int, ub: Ub, sub: SubTile, half: int
+) -> None:
     """Store a tile in its type: 16 bits rounded, ties away from zero, and put into NZ; floats as they are."""
     if sub.is_nz:
-        narrow = ub.narrow(ub.at.narrow, sub.count + sub.panels * CUBE_SIDE, dst.dtype)
+        narrow = ub.narrow(narrow_bytes, sub.count + sub.panels * CUBE_SIDE, dst.dtype)
         with asc.trace("cast"):
             rows = ub.narrow(ub.at.temp, sub.count, dst.dtype)
-            asc.cast(rows, src, RoundMode.CAST_ROUND, sub.count)
+            asc.cast(narrow, src, RoundMode.CAST_ROUND, sub.count)
             asc.pipe_barrier(Pipe.V)
             if sub.columns < sub.width:
-                zero_columns(asc, rows, sub.rows, sub.columns, sub.width)
+                zero_columns(asc, narrow, sub.rows, sub.columns, sub.width)
                 asc.pipe_barrier(Pipe.V)
+            asc.data_copy(rows, narrow, sub.count)
+            asc.pipe_barrier(Pipe.V)
             to_columns(asc, narrow, rows, sub)
     with asc.trace("store"):
         pass_on(asc, HardEvent.V_MTE3, half)

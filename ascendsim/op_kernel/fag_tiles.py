@@ -130,7 +130,7 @@ class Ub:
         return self.buffer.get_with_offset(FLOAT, count, offset_bytes)
 
     def bytes(self, offset_bytes: int, count: int) -> LocalTensor:
-        """Return a view of bytes, which ends behind them: calls take all of a temp."""
+        """Return a view of bytes."""
         return self.buffer.get_with_offset(UINT8, count, offset_bytes).with_size(count)
 
     def narrow(self, offset_bytes: int, count: int, element: DType) -> LocalTensor:
