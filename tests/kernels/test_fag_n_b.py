@@ -225,3 +225,11 @@ def test_a_plain_mask_of_another_size_is_refused():
     tiling = fag_tiling(params, device, priority=N)
     with pytest.raises(InputError, match=wanted):
         kernel_tiling(FagCall(params, read_shape(params), fag_platform(device)), tiling, ("query",))
+
+
+@pytest.mark.parametrize("name", ["fag_n_small", "fag_b_small"])
+def test_shipped_scenarios_meet_their_expectations(name):
+    result = machine.run(load_scenario(shipped("scenarios", f"{name}.toml")))
+    assert result.expectations
+    assert all(e.met for e in result.expectations)
+    assert {f.code for f in result.findings} <= {"W-TILE-IDLE"}

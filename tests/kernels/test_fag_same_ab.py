@@ -8,6 +8,7 @@ from same_ab_scenario import scenario
 
 from ascendsim import machine
 from ascendsim.errors import InputError, Severity
+from ascendsim.op_host import fag_kernels
 from ascendsim.op_kernel import fag_same_ab, fag_tiles
 from ascendsim.record import AiCore
 from ascendsim.scenario import Scenario
@@ -108,7 +109,8 @@ def test_tensors_that_do_not_belong_together_are_refused():
         machine.check(case.model_copy(update={"tensors": tensors}))
 
 
-def test_a_template_without_a_kernel_is_named():
+def test_a_template_without_a_kernel_is_named(monkeypatch):
+    monkeypatch.delitem(fag_kernels.KERNELS, "Ungs1s2_B")
     case = CASES["S1 of 16"]
     tiling = {k: v for k, v in case.tiling.items() if k not in ("template", "cv_s1", "cv_s2")}
     with pytest.raises(InputError, match="template Ungs1s2_B takes this call, of which there is no kernel yet"):
