@@ -65,7 +65,9 @@ def cube(asc, query, key, value, dy, s, d_a, a, ds, dq, dk, dv, t):
 def product(asc, like, m, n, k, *, a_transposed=False, b_transposed=False):
     choice = MatmulChoice(base_m=m, base_n=n, base_k=k, a_transposed=a_transposed, b_transposed=b_transposed)
     tensors = MatmulTensors(m, n, k, like.dtype, FLOAT, FLOAT, False)
-    tiling = matmul_tiling(asc.device, tensors, choice, {"a1": 2, "b1": 2, "c1": 0, "a2": 2, "b2": 2, "c2": 0, "co1": 2})
+    tiling = matmul_tiling(
+        asc.device, tensors, choice, {"a1": 2, "b1": 2, "c1": 0, "a2": 2, "b2": 2, "c2": 0, "co1": 2}
+    )
     return replace(tiling, a1_bytes=BLOCK, b1_bytes=BLOCK, a2_bytes=BLOCK, b2_bytes=BLOCK, co1_bytes=2 * BLOCK)
 
 

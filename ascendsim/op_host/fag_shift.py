@@ -27,6 +27,4 @@ def shifted(tiling: FagKernelTiling, shift_bytes: int) -> FagKernelTiling:
     floats = shift_bytes // FLOAT_BYTES
     starts = {f.name: getattr(tiling.areas, f.name) for f in fields(GmAreas)}
     moved = {name: None if at is None else at + floats for name, at in starts.items()}
-    return replace(
-        tiling, areas=replace(tiling.areas, **moved), workspace_bytes=tiling.workspace_bytes + shift_bytes
-    )
+    return replace(tiling, areas=replace(tiling.areas, **moved), workspace_bytes=tiling.workspace_bytes + shift_bytes)
