@@ -13,6 +13,7 @@ from ascendsim.device import Device
 from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, UINT8, DType
 from ascendsim.errors import Finding, InputError
 from ascendsim.fag_notes import hidden_rows, notes
+from ascendsim.op_host.fag_block_order import BlockOrder, dealt
 from ascendsim.op_host.fag_call import AXES, COMPRESSED_MASK_MODES, PREFIX_MODES, FagCall, read_shape
 from ascendsim.op_host.fag_checks import (
     drop_reasons,
@@ -96,6 +97,10 @@ class FagKeys(BaseModel):
     cv_units: int | None = Field(default=None, ge=1)
     workspace_shift_bytes: int = Field(default=0, ge=0, multiple_of=DATABLOCK_BYTES)
     """How much later than the operator's all areas of the workspace begin, template SameAB."""
+    block_order: BlockOrder = "blocks"
+    """What goes to a core at a time, template SameAB."""
+    block_cores: int | None = Field(default=None, ge=1)
+    """How many AICs take blocks, template SameAB."""
 
 
 # ---- host ------------------------------------------------------------------------------------------------------------
@@ -117,7 +122,9 @@ def fag_host(device: Device, shapes: Shapes, keys: FagKeys, nums: Mapping[str, i
     call = FagCall(params, read_shape(params), fag_platform(device))
     _check_options(call)
     names = (*(name for name in (*INPUTS, *OUTPUTS, *OPTIONAL) if name in shapes), WORKSPACE)
-    return shifted(kernel_tiling(call, tiling, names), keys.workspace_shift_bytes)
+    return dealt(
+        shifted(kernel_tiling(call, tiling, names), keys.workspace_shift_bytes), keys.block_order, keys.block_cores
+    )
 
 
 def _prefixes_outside(params: FagParams) -> list[str]:

@@ -179,7 +179,9 @@ class Dealing:
         return np.asarray(total.reshape(self.cores, self.chunk).sum(axis=1))
 
     def of_core(self, core: int) -> Iterator[Block]:
-        """Yield the blocks of a core in its order."""
+        """Yield the blocks of a core in its order, none of one that takes no part."""
+        if core >= self.cores:
+            return
         starts = [0]
         for run in self.runs:
             starts.append(starts[-1] + (run.times if self.by_group else len(run.group) * run.times))
