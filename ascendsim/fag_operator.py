@@ -1,6 +1,7 @@
 """FlashAttentionScoreGrad in scenarios: its call from the tensors, inputs that fit each other, expected gradients."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -8,11 +9,18 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from ascendsim.device import Device
-from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT8, UINT8, DType
+from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, UINT8, DType
 from ascendsim.errors import InputError
-from ascendsim.op_host.fag_call import AXES, COMPRESSED_MASK_MODES, FagCall, read_shape
+from ascendsim.op_host.fag_call import AXES, COMPRESSED_MASK_MODES, PREFIX_MODES, FagCall, read_shape
+from ascendsim.op_host.fag_checks import (
+    drop_reasons,
+    keep_prob_reasons,
+    mask_reasons,
+    mask_size_reasons,
+    sparse_mode_reasons,
+)
 from ascendsim.op_host.fag_kernels import FagKernelTiling, kernel_tiling
-from ascendsim.op_host.fag_params import FagDtype, FagParams
+from ascendsim.op_host.fag_params import INNER_PSE_TYPES, FagDtype, FagParams
 from ascendsim.op_host.fag_platform import fag_platform
 from ascendsim.op_host.fag_result import TileOverride
 from ascendsim.op_host.fag_tiling import fag_tiling
@@ -40,7 +48,14 @@ _PUBLIC: Final = {
     "drop_mask": "dropMask",
 }
 """The interface's spelling of names that differ from it."""
-_BYTES: Final = (INT8, UINT8)
+_KEYS: Final = ("keep_prob", "pre_tokens", "sparse_mode", "pse_type", "prefix", "head_num")
+"""Keys with which the host may begin a reason."""
+_MASKS: Final = {
+    "atten_mask": "uint8_t or bool, 1 = not computed",
+    "drop_mask": "uint8_t, a bit for each score, 1 = kept",
+}
+_TRIANGLE: Final = 2048
+"""Rows and columns of the compressed mask's triangle; the prefix follows below it."""
 
 
 class FagKeys(BaseModel):
@@ -51,11 +66,14 @@ class FagKeys(BaseModel):
     head_num: int = Field(ge=1)
     layout: Literal["BSH", "SBH", "BSND", "BNSD"] = "BNSD"
     scale: float | None = None
-    sparse_mode: int = Field(default=0, ge=0, le=4)
+    sparse_mode: int = 0
     pre_tokens: int = 65536
     next_tokens: int = 65536
+    prefix: list[int] = []
+    """Of each batch, sparse modes 5 and 6."""
     keep_prob: float = 1.0
-    pse_type: int = Field(default=1, ge=0, le=1)
+    pse_type: int = 1
+    inner_precise: int = 0
     deterministic: bool = False
     template: int | None = None
     """Priority of the only template to ask; left out, all are asked as the operator asks them."""
@@ -63,6 +81,8 @@ class FagKeys(BaseModel):
     cv_s2: int | None = Field(default=None, ge=1)
     vec_s1: int | None = Field(default=None, ge=1)
     vec_s2: int | None = Field(default=None, ge=1)
+    units: int | None = Field(default=None, ge=1)
+    cv_units: int | None = Field(default=None, ge=1)
 
 
 # ---- host ------------------------------------------------------------------------------------------------------------
@@ -78,13 +98,46 @@ def fag_host(device: Device, shapes: Shapes, keys: FagKeys, nums: Mapping[str, i
     del nums
     params = _params(shapes, keys)
     _check_shapes(shapes, params)
-    override = TileOverride(keys.cv_s1, keys.cv_s2, keys.vec_s1, keys.vec_s2)
+    override = TileOverride(keys.cv_s1, keys.cv_s2, keys.vec_s1, keys.vec_s2, keys.units, keys.cv_units)
     tiling = fag_tiling(params, device, priority=keys.template, override=override)
     if tiling.status == "failed":
-        raise InputError("; ".join(tiling.reasons))
-    names = (*(name for name in (*INPUTS, *OUTPUTS, *OPTIONAL) if name in shapes), WORKSPACE)
+        raise InputError("; ".join(map(_spelled, tiling.reasons)))
     call = FagCall(params, read_shape(params), fag_platform(device))
+    _check_options(call)
+    names = (*(name for name in (*INPUTS, *OUTPUTS, *OPTIONAL) if name in shapes), WORKSPACE)
     return kernel_tiling(call, tiling, names)
+
+
+def _spelled(reason: str) -> str:
+    """Return a reason of the host with the argument that it begins with as a scenario spells it."""
+    word = re.split(r"\W", reason, maxsplit=1)[0]
+    snake = re.sub("(?=[A-Z])", "_", word).lower()
+    if snake in _KEYS:
+        return f"tiling.{snake}{reason.removeprefix(word)}"
+    if snake in (*INPUTS, *OUTPUTS, *OPTIONAL):
+        return f"tensors.{snake}{reason.removeprefix(word)}"
+    return reason
+
+
+def _check_options(call: FagCall) -> None:
+    """Refuse options that templates N and B do not look at, and those that no kernel has.
+
+    Raises:
+        InputError: names the key.
+    """
+    params = call.params
+    wrong = [*keep_prob_reasons(call), *drop_reasons(call, checks_size=True), *sparse_mode_reasons(call)]
+    if params.sparse_mode not in COMPRESSED_MASK_MODES:
+        wrong += [*mask_reasons(call, own_dtype_too=False), *mask_size_reasons(call)]
+    if params.sparse_mode in PREFIX_MODES and len(params.prefix) not in (0, params.batch):
+        wrong.append(f"prefix has {len(params.prefix)} numbers: must be one for each of {params.batch} batches")
+    if wrong:
+        raise InputError("; ".join(map(_spelled, wrong)))
+    if call.is_inner_pse:
+        raise InputError(
+            f"tiling.pse_type = {params.pse_type}: the bias is made from slopes inside; the host answers (ascendsim "
+            "fag), a kernel is not there: give the whole bias as tensors.pse_shift with pse_type 0 or 1"
+        )
 
 
 def fag_workspace_bytes(tiling: FagKernelTiling) -> int:
@@ -132,13 +185,21 @@ def _params(shapes: Shapes, keys: FagKeys) -> FagParams:
         sparse_mode=keys.sparse_mode,
         pre_tokens=keys.pre_tokens,
         next_tokens=keys.next_tokens,
+        prefix=tuple(keys.prefix),
         atten_mask=_shape_of("atten_mask", shapes),
         pse=_shape_of("pse_shift", shapes),
         drop_mask=_shape_of("drop_mask", shapes),
         keep_prob=keys.keep_prob,
         pse_type=keys.pse_type,
+        inner_precise=keys.inner_precise,
         deterministic=keys.deterministic,
     )
+
+
+def _kind(name: str, params: FagParams) -> DType:
+    """Return the element type that a tensor must have."""
+    is_slopes = name == "pse_shift" and params.pse_type in INNER_PSE_TYPES
+    return FLOAT if name.startswith("softmax") or is_slopes else params.element
 
 
 def _shape_of(name: str, shapes: Shapes) -> tuple[int, ...] | None:
@@ -148,11 +209,11 @@ def _shape_of(name: str, shapes: Shapes) -> tuple[int, ...] | None:
 def _check_shapes(shapes: Shapes, params: FagParams) -> None:
     for name, (shape, element) in shapes.items():
         if name in ("atten_mask", "drop_mask"):
-            if element not in _BYTES:
-                raise InputError(f"tensors.{name}: dtype {element}; must be uint8_t or int8_t")
+            if element is not UINT8:
+                raise InputError(f"tensors.{name} is {element}: must be {_MASKS[name]}")
             continue
         wanted = params.shape_of(_PUBLIC.get(name, name))
-        kind = FLOAT if name.startswith("softmax") else params.element
+        kind = _kind(name, params)
         if shape != wanted or element is not kind:
             raise InputError(
                 f"tensors.{name} is {element} {list(shape)}, must be {kind} {list(wanted or ())} for this query and key"
@@ -183,7 +244,7 @@ def fag_made(inputs: Mapping[str, Array], keys: FagKeys, shapes: Shapes) -> dict
         given["value"],
         pse=given.get("pse_shift"),
         atten_mask=_hidden(params, given.get("atten_mask")),
-        drop_mask=_bits(given.get("drop_mask")),
+        drop_mask=_bits(given, keys),
     )
     made |= {
         "softmax_max": forward.softmax_max,
@@ -199,13 +260,29 @@ def _shapes_of(inputs: Mapping[str, Array]) -> Shapes:
 
 
 def _mask(shape: tuple[int, ...], keys: FagKeys) -> Array:
-    """A triangle for the modes that take one; else what the tokens hide, for every batch and head."""
+    """The small triangle for the modes that take one; else what tokens or prefixes hide, for every batch and head."""
     rows, columns = np.arange(shape[-2])[:, None], np.arange(shape[-1])
     if keys.sparse_mode in COMPRESSED_MASK_MODES:
-        hidden = columns > rows
+        hidden = np.where(rows < _TRIANGLE, columns > rows, columns >= _TRIANGLE // 2)
+    elif keys.sparse_mode in PREFIX_MODES:
+        hidden = _behind_prefix(keys.prefix, shape[-2], shape[-1])
     else:
         hidden = (columns - rows > keys.next_tokens) | (rows - columns > keys.pre_tokens)
+    if len(shape) == 2 and hidden.ndim == 4:
+        if len(hidden) > 1:
+            raise InputError(
+                f"tensors.atten_mask.shape = {list(shape)}: each batch has its own prefix; must be "
+                f"[{len(hidden)}, 1, {shape[0]}, {shape[1]}]"
+            )
+        hidden = hidden[0, 0]
     return np.broadcast_to(hidden, shape).astype(np.float64)
+
+
+def _behind_prefix(prefix: Sequence[int], q_len: int, kv_len: int) -> Array:
+    """Which scores lie behind both their batch's prefix and the diagonal from the bottom right, [B, 1, S1, S2]."""
+    columns = np.arange(kv_len)
+    is_later = columns - np.arange(q_len)[:, None] > kv_len - q_len
+    return is_later & (columns >= np.asarray(prefix or [0], np.int64)[:, None, None, None])
 
 
 def _drop_mask(shape: tuple[int, ...], keys: FagKeys) -> Array:
@@ -214,7 +291,9 @@ def _drop_mask(shape: tuple[int, ...], keys: FagKeys) -> Array:
     return np.packbits(kept, axis=-1, bitorder="little")[..., 0].astype(np.float64)
 
 
-def _bits(drop_mask: Array | None) -> Array | None:
+def _bits(inputs: Mapping[str, Array], keys: FagKeys) -> Array | None:
+    """Return the drop mask; without dropout it is not read."""
+    drop_mask = inputs.get("drop_mask") if keys.keep_prob < 1 else None
     return None if drop_mask is None else np.asarray(drop_mask).astype(np.uint8)
 
 
@@ -230,6 +309,8 @@ def _hidden(params: FagParams, mask: Array | None) -> Array | None:
         return apart > 0
     if params.sparse_mode == 3:
         return apart > longer
+    if params.sparse_mode == 6:
+        return _behind_prefix(params.prefix, params.q_len, params.kv_len)
     return (apart > params.next_tokens + longer) | (-apart > params.pre_tokens - longer)
 
 
@@ -254,7 +335,7 @@ def fag_reference(
         inputs["value"],
         inputs["dy"],
         pse=inputs.get("pse_shift"),
-        drop_mask=_bits(inputs.get("drop_mask")),
+        drop_mask=_bits(inputs, keys),
         atten_mask=_hidden(params, inputs.get("atten_mask")),
     )
     values = {"dq": gradients.dq, "dk": gradients.dk, "dv": gradients.dv}

@@ -13,6 +13,7 @@ FagKernelTiling = SameAbTiling
 
 KERNELS: Final[dict[str, Callable[[FagCall, FagTiling, tuple[str, ...]], FagKernelTiling]]] = {
     "SameAB": same_ab_kernel,
+    "SameAB_deterministic": same_ab_kernel,
 }
 """By template: (call as the kernel gets it, its tiling, names of the GM tensors) -> what the kernel takes."""
 

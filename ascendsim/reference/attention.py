@@ -13,6 +13,9 @@ Dv of value, for one batch and query head (which uses key head n1 // G):
     dQ = scale * dS K,  dK = scale * dS^T Q,  dV = A^T dY    (dK and dV summed over the G heads of a key head)
     dpse = scale * dS for pse_type 1, dS else, summed over what pse was spread along
 
+pse of ALIBI_ROWS rows stands for S1 = S2 more of them: they are the last rows of a bias that depends on i - j alone,
+and serve the triangle j <= i.
+
 Source: aclnnFlashAttentionScoreGrad page; the backward is the derivative of the forward, which tests check by
 differences.
 """
@@ -30,6 +33,8 @@ LOWEST = float(np.finfo(np.float32).min)
 """Score of a hidden key: it replaces the score, so a row with all keys hidden has P = 1 / S2."""
 STATISTICS = 8
 """How often softmaxMax and softmaxSum hold a row's value: one datablock of floats."""
+ALIBI_ROWS = 1024
+"""Rows of a pse that is cut to its last ones."""
 ADD_THEN_MULTIPLY = 1
 """The pse_type that scales pse, too."""
 
@@ -101,7 +106,8 @@ class Attention:
             query: in `layout`, N1 heads of D columns.
             key: in `layout`, N2 heads of D columns.
             value: in `layout`, N2 heads of Dv columns.
-            pse: [B or 1, N1, S1 or 1, S2].
+            pse: [B or 1, N1, S1 or 1, S2], or with S1 = S2 > 1024 [B or 1, N1, 1024, S2], which goes with a mask
+                that hides j > i.
             atten_mask: spreads to [B, N1, S1, S2]; true hides.
             drop_mask: bits in bytes, row by row over [B, N1, S1, S2], lowest bit first; 1 keeps.
 
@@ -140,7 +146,7 @@ class Attention:
         d_k = self._over_group(self.scale * np.einsum("bnij,bnid->bnjd", d_s, q))
         d_v = self._over_group(np.einsum("bnij,bnid->bnjd", p * kept, d_out))
         factor = self.scale if self.pse_type == ADD_THEN_MULTIPLY else 1.0
-        d_pse = None if pse is None else _gathered(factor * d_s, np.shape(pse))
+        d_pse = None if pse is None else _gathered_bias(factor * d_s, np.shape(pse))
         d_q, d_k, d_v = (from_bnsd(g, self.layout) for g in (d_q, d_k, d_v))
         return Gradients(d_q, d_k, d_v, d_pse)
 
@@ -160,7 +166,7 @@ class Attention:
     ) -> Forward:
         q, k, v = heads
         products = np.einsum("bnid,bnjd->bnij", q, k)
-        bias = 0.0 if pse is None else np.asarray(pse, np.float64)
+        bias = 0.0 if pse is None else spread_bias(np.asarray(pse, np.float64), products.shape)
         scores = (products + bias) * self.scale
         if self.pse_type != ADD_THEN_MULTIPLY:
             scores = products * self.scale + bias
@@ -236,6 +242,44 @@ def dropped(drop_mask: Array, shape: tuple[int, ...]) -> Array:
     if bits.size < count:
         raise ValueError(f"the drop mask has {bits.size} bits, {count} are needed")
     return bits[:count].reshape(shape).astype(np.float64)
+
+
+def is_alibi(pse: tuple[int, ...], scores: tuple[int, ...]) -> bool:
+    """Return whether a bias of that shape holds the last rows of one for scores [B, N1, S1, S2]."""
+    return len(pse) == 4 and pse[2] == ALIBI_ROWS < scores[2] == scores[3] == pse[3]
+
+
+def spread_bias(pse: Array, scores: tuple[int, ...]) -> Array:
+    """Return a bias that spreads to scores [B, N1, S1, S2]; above the diagonal a cut one is 0."""
+    if not is_alibi(pse.shape, scores):
+        return pse
+    rows, columns, is_below = _alibi_places(scores[2])
+    return np.where(is_below, pse[:, :, rows, columns], 0)
+
+
+def _alibi_places(length: int) -> tuple[Array, Array, Array]:
+    """Return for each score the row and column of its bias, and whether it has one.
+
+    The last rows are where they are. Any other is taken from row i mod 1024, moved along so that i - j is the same.
+
+    Source: ops-transformer common kernels, pse, offset of the alibi form.
+    """
+    i, j = np.arange(length)[:, None], np.arange(length)[None, :]
+    first = length - ALIBI_ROWS
+    rows = np.where(i >= first, i - first, i % ALIBI_ROWS)
+    columns = j + first + rows - i
+    is_below = j <= i
+    return np.broadcast_to(rows, is_below.shape), np.where(is_below, columns, 0), is_below
+
+
+def _gathered_bias(grad: Array, shape: tuple[int, ...]) -> Array:
+    """Sum the gradient of a bias over the scores that each of its elements serves."""
+    if not is_alibi(shape, grad.shape):
+        return _gathered(grad, shape)
+    rows, columns, is_below = _alibi_places(grad.shape[2])
+    places = (rows * shape[3] + columns)[is_below]
+    planes = _gathered(grad, (shape[0], *grad.shape[1:]))[:, :, is_below].reshape(-1, places.size)
+    return np.reshape([np.bincount(places, plane, ALIBI_ROWS * shape[3]) for plane in planes], shape)
 
 
 def _gathered(grad: Array, shape: tuple[int, ...]) -> Array:
