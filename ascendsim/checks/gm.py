@@ -5,17 +5,18 @@ program whose footprints are apart costs one sort. Where cores hand work to each
 again: then calls that give a template the same bytes are one spot, of which each core that has some has a line.
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.checks.lanes import Bytes, gm_lanes_of
+from ascendsim.checks.lanes import Bytes, gm_lanes_of, shape_of
 from ascendsim.isa.fixpipe import FIXPIPE_OPS
+from ascendsim.isa.instruction import Row
 from ascendsim.isa.move import ATOMIC_OPS
-from ascendsim.program import Program
+from ascendsim.program import Program, Template
 from ascendsim.terms import Buffer
 
 Ints = NDArray[Any]
@@ -146,7 +147,8 @@ class GmAccesses:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.all = [access for number in range(len(program.templates)) for access in _of_template(program, number)]
+        self._shapes: dict[Hashable, tuple[tuple[str, bool, Ints, Ints], ...]] = {}
+        self.all = [access for number in range(len(program.templates)) for access in self._of_template(number)]
         self.template = np.array([a.template for a in self.all], np.int64)
         self.at = np.array([a.at for a in self.all], np.int64)
         self.writes = np.array([a.writes for a in self.all], np.bool_)
@@ -154,6 +156,27 @@ class GmAccesses:
         self._of_slot: dict[tuple[int, int], list[int]] = {}
         for number, access in enumerate(self.all):
             self._of_slot.setdefault((access.template, access.slot), []).append(number)
+
+    def _of_template(self, number: int) -> Iterator[GmAccess]:
+        template = self.program.templates[number]
+        for at, (row, touched) in enumerate(zip(template.rows, template.touched, strict=True)):
+            if all(template.tensors[t.tensor].slot < 0 for t in touched):
+                continue
+            operands = dict(row.operands)
+            for role, writes, starts, ends in self._runs_of(template, row):
+                adds = row.op.name in ADDING
+                if adds and not writes:
+                    continue  # the addition is one access
+                begin, slot = operands[role].offset_bytes, template.tensors[operands[role].tensor].slot
+                yield GmAccess(number, at, role, slot, begin + starts, begin + ends, writes, adds)
+
+    def _runs_of(self, template: Template, row: Row) -> tuple[tuple[str, bool, Ints, Ints], ...]:
+        """Runs of bytes of a row's GM operands, counted from their starts; rows of one shape are looked at once."""
+        key = shape_of(template, row)
+        if key not in self._shapes:
+            found = gm_lanes_of(template, row)
+            self._shapes[key] = tuple((role, writes, *_runs_of(lanes)) for role, writes, lanes in found)
+        return self._shapes[key]
 
     def meetings(self) -> Iterator[tuple[int, Spots, Meetings]]:
         """Yield tensor, spots and what overlaps, for each tensor that somebody writes."""
@@ -284,17 +307,6 @@ def _runs_of(lanes: Bytes) -> tuple[Ints, Ints]:
         return np.array([lanes.start], np.int64), np.array([lanes.stop], np.int64)
     gaps = np.diff(lanes) > 1
     return lanes[np.append(True, gaps)], lanes[np.append(gaps, True)] + 1
-
-
-def _of_template(program: Program, number: int) -> Iterator[GmAccess]:
-    template = program.templates[number]
-    for at, (row, touched) in enumerate(zip(template.rows, template.touched, strict=True)):
-        if any(template.tensors[t.tensor].slot >= 0 for t in touched):
-            for role, writes, slot, lanes in gm_lanes_of(template, row):
-                adds = row.op.name in ADDING
-                if adds and not writes:
-                    continue  # the addition is one access
-                yield GmAccess(number, at, role, slot, *_runs_of(lanes), writes, adds)
 
 
 def kinds(pairs: GmPairs, more: tuple[Ints, ...]) -> Iterator[tuple[GmPair, int]]:

@@ -59,7 +59,7 @@ class History:
         self._find_places(order)
         self._join(outcomes)
         self._carry(outcomes, alike)
-        self._count(outcomes, alike)
+        self._count(alike)
 
     # ---- rows -----------------------------------------------------------------------------------------------------
 
@@ -166,7 +166,7 @@ class History:
 
     # ---- rows that stayed behind --------------------------------------------------------------------------------
 
-    def _count(self, outcomes: list[Outcome], alike: Sequence[Sequence[Ints]]) -> None:
+    def _count(self, alike: Sequence[Sequence[Ints]]) -> None:
         """How many rows of each pipe were offered, and ran, before each call; the same where none stayed behind."""
         offered, ran = self._offered[self._program.calls["template"]], self._ran[self._outcome_of]
         self._is_held = not np.array_equal(offered, ran)

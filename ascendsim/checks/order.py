@@ -9,8 +9,8 @@ Rows are taken in program order; one whose pipe waits for a flag that is not set
 that waits holds everything behind it. So they are taken in an order in which the hardware might run them.
 
 A template is walked once for each state in which it is entered. A state holds only what later rows can still clash
-with, numbered anew, so that a loop comes back to the same state after a few turns however long it is. What became of the
-old numbers is noted beside it, so that `history` can say where in a core's whole past a row stands.
+with, numbered anew, so that a loop comes back to the same state after a few turns however long it is. What became of
+the old numbers is noted beside it, so that `history` can say where in a core's whole past a row stands.
 """
 
 from collections import deque
@@ -75,10 +75,9 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """Places in the logs of a state before a walk, as places of the state behind it or of rows on the way are told.
+    """Places in the logs of pipes, told by the marks of a state before: the `at`-th, and so many accesses `more`.
 
-    A place is the `at`-th of the state's, all pipes' one behind the other, from place 0 to the end of its log; or so
-    many `more` accesses behind the end.
+    The marks of a state are the places that its clocks name and the ends of its logs, pipe by pipe in ascending order.
     """
 
     at: Ints
@@ -87,12 +86,12 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Rows that ran and that other cores can meet, pipe by pipe in the order in which they ran; one row of an array each.
+    """Rows that ran and that other cores can meet, pipe by pipe in the order in which they ran.
 
     Attributes:
         counts: how many there are of each pipe.
-        begins, ends: places in the log of their pipe, before and behind their accesses.
-        clocks: what their pipe knew of each pipe when they began.
+        begins, ends: of each row the place in the log of its pipe, before and behind its accesses.
+        clocks: of each row and pipe, in a row each, what was known of the pipe when the row began.
     """
 
     counts: Ints
@@ -111,7 +110,7 @@ class Outcome:
         useful: flag waits and barriers after which a pipe knew more than before.
         idle: those after which it knew nothing new.
         shared: rows that other cores can meet.
-        carried: the places of the state afterwards.
+        carried: the marks of the state afterwards.
     """
 
     number: int
@@ -190,25 +189,24 @@ class _Walk:
     idle: set[Site] = field(default_factory=set)
     _shared: list[list[tuple[int, ...]]] = field(default_factory=list)
     """By pipe: begin, end and clock of rows that other cores can meet."""
-    _first: list[int] = field(default_factory=list)
-    """By pipe: the first of the begin's places."""
-    _lengths: list[int] = field(default_factory=list)
-    """By pipe: of the begin's log."""
+    _marks: list[list[int]] = field(default_factory=list)
+    """By pipe: the places that clocks of the begin name, and the end of its log."""
     _clocks: list[Clock] = field(default_factory=list)
     _logs: list[list[int]] = field(default_factory=list)
     _pending: dict[Flag, deque[Pending]] = field(default_factory=dict)
     _held: dict[Pipe, deque[Held]] = field(default_factory=dict)
     _index: dict[Pipe, int] = field(default_factory=dict)
+    _downstream: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         self._index = {pipe: i for i, pipe in enumerate(self.pipes)}
+        self._downstream = tuple(self._index[pipe] for pipe in _DOWNSTREAM if pipe in self._index)
         self._clocks = [list(clock) for clock in self.begin.clocks]
         self._logs = [list(log) for log in self.begin.logs]
         self._shared = [[] for _ in self.pipes]
-        self._lengths = [len(log) for log in self.begin.logs]
-        self._first = [sum(self._lengths[:q]) + q for q in range(len(self.pipes))]
         self._pending = {flag: deque(waiting) for flag, waiting in self.begin.pending}
         self._held = {pipe: deque(rows) for pipe, rows in self.begin.held}
+        self._marks = self._named()
 
     def take(self, template: int, steps: Iterable[Step]) -> None:
         """Offer the rows of a template."""
@@ -326,13 +324,18 @@ class _Walk:
         waiting.append(Pending(site, tuple(clock)))
 
     def _touch(self, p: int, row: Held) -> None:
-        for number in row.step.accesses:
-            for pipe in _DOWNSTREAM:
-                if pipe in self._index:
-                    self._compare(p, self._index[pipe], number, was_held=row.issued is not None)
+        open_pipes = [q for q in self._downstream if self._is_open(p, q)]
+        for number in row.step.accesses if open_pipes else ():
+            for q in open_pipes:
+                if self._is_open(p, q):
+                    self._compare(p, q, number, was_held=row.issued is not None)
         self._logs[p] += row.step.accesses
         if p == 0:
             self._clocks[0][0] = len(self._logs[0])
+
+    def _is_open(self, p: int, q: int) -> bool:
+        """Whether pipe q has run what pipe p does not know to be finished."""
+        return self._clocks[p][q] < len(self._logs[q]) and (p != q or self.pipes[p] not in self.ordered)
 
     def _compare(self, p: int, q: int, number: int, *, was_held: bool) -> None:
         """Look for the last access of pipe q that is open to pipe p and clashes.
@@ -340,8 +343,6 @@ class _Walk:
         After it all count as finished, with what pipe q knows, as they would behind the flag that is missing.
         """
         log, known = self._logs[q], self._clocks[p][q]
-        if known == len(log) or (p == q and self.pipes[p] in self.ordered):
-            return
         for at in self._candidates(log, known, number):
             if self._clash(p == q, log[at], number):
                 self.clashes.append(Clash(log[at], number, was_held))
@@ -371,19 +372,13 @@ class _Walk:
     # ---- the state afterwards -----------------------------------------------------------------------------------
 
     def state(self) -> tuple[State, Shift]:
-        """Return what of all this later rows can depend on, numbered anew, and what its places were."""
-        clocks = [*self._clocks, *(p.clock for line in self._pending.values() for p in line)]
-        clocks += [h.issued for line in self._held.values() for h in line if h.issued is not None]
+        """Return what of all this later rows can depend on, numbered anew, and what its marks were."""
+        marks = self._named()
         renumber, logs = [], []
-        at: list[int] = []
-        more: list[int] = []
-        for q, log in enumerate(self._logs):
-            numbers, kept = _shortened(log, {clock[q] for clock in clocks})
+        for log, places in zip(self._logs, marks, strict=True):
+            numbers, kept = _shortened(log, places)
             renumber.append(numbers)
-            logs.append(tuple([log[place] for place in kept]))
-            for place in (min(numbers), *(place + 1 for place in kept)):
-                at.append(self._first[q] + min(place, self._lengths[q]))
-                more.append(max(0, place - self._lengths[q]))
+            logs.append(kept)
 
         def anew(clock: Iterable[int]) -> tuple[int, ...]:
             return tuple(numbers[known] for numbers, known in zip(renumber, clock, strict=True))
@@ -400,7 +395,14 @@ class _Walk:
                 (pipe, tuple(_held_anew(h, anew) for h in line)) for pipe, line in sorted(self._held.items()) if line
             ),
         )
-        return after, Shift(np.array(at, np.int64), np.array(more, np.int64))
+        pipe = np.repeat(np.arange(len(marks)), [len(places) for places in marks])
+        return after, self._shift(pipe, np.array([place for places in marks for place in places], np.int64))
+
+    def _named(self) -> list[list[int]]:
+        """By pipe: the places that clocks name, and the end of its log."""
+        clocks = [*self._clocks, *(p.clock for line in self._pending.values() for p in line)]
+        clocks += [h.issued for line in self._held.values() for h in line if h.issued is not None]
+        return [sorted({len(log), *(clock[q] for clock in clocks)}) for q, log in enumerate(self._logs)]
 
     def shared(self) -> Shared:
         """Return the rows that ran and that other cores can meet."""
@@ -408,17 +410,24 @@ class _Walk:
         found = np.array([row for rows in self._shared for row in rows], np.int64).reshape(-1, width)
         counts = np.array([len(rows) for rows in self._shared], np.int64)
         own = np.repeat(np.arange(len(self.pipes)), counts)
+        every = np.broadcast_to(np.arange(len(self.pipes)), (len(found), len(self.pipes)))
         return Shared(
-            counts,
-            self._shift(own, found[:, 0]),
-            self._shift(own, found[:, 1]),
-            self._shift(np.arange(len(self.pipes)), found[:, 2:]),
+            counts, self._shift(own, found[:, 0]), self._shift(own, found[:, 1]), self._shift(every, found[:, 2:])
         )
 
     def _shift(self, pipe: Ints, place: Ints) -> Shift:
-        """Places in the logs of pipes, which have grown, as places of the begin."""
-        first, length = np.array(self._first, np.int64)[pipe], np.array(self._lengths, np.int64)[pipe]
-        return Shift(first + np.minimum(place, length), np.maximum(place - length, 0))
+        """Places in the logs of pipes, which have grown since the begin.
+
+        Where a clash ended a clock between two marks, the next counts, as the flag that is missing would name it.
+        """
+        at, more = np.zeros(place.shape, np.int64), np.zeros(place.shape, np.int64)
+        first = 0
+        for q, marks in enumerate(self._marks):
+            here = pipe == q
+            at[here] = first + np.searchsorted(marks, np.minimum(place[here], marks[-1]))
+            more[here] = np.maximum(place[here] - marks[-1], 0)
+            first += len(marks)
+        return Shift(at, more)
 
 
 def _overlapping(accesses: list[Access], log: list[int], known: int, access: Access) -> Iterator[int]:
@@ -433,16 +442,15 @@ def _held_anew(held: Held, anew: Callable[[Iterable[int]], tuple[int, ...]]) -> 
     return held if held.issued is None else replace(held, issued=anew(held.issued))
 
 
-def _shortened(log: list[int], marks: set[int]) -> tuple[dict[int, int], list[int]]:
+def _shortened(log: list[int], marks: list[int]) -> tuple[dict[int, int], tuple[int, ...]]:
     """Leave out what every clock knows, and of the same access between two marks all but the last.
 
     Returns:
-        The new number of each mark, and the places of what is left.
+        The new number of each mark, and the log that is left.
     """
-    places = sorted(marks)
     kept: list[int] = []
     numbers: dict[int, int] = {}
-    for place, following in zip(places, [*places[1:], len(log)], strict=True):
+    for place, following in zip(marks, [*marks[1:], len(log)], strict=True):
         numbers[place] = len(kept)
-        kept += sorted(dict(zip(log[place:following], range(place, following), strict=True)).values())
-    return numbers, kept
+        kept += list(dict.fromkeys(reversed(log[place:following])))[::-1]
+    return numbers, tuple(kept)
