@@ -123,7 +123,9 @@ def test_check_finds_no_error():
     assert codes(TWO_HEADS) == set()
 
 
-@pytest.mark.parametrize("event", [HardEvent.MTE2_V, HardEvent.V_MTE3, HardEvent.MTE3_MTE2], ids=lambda event: event.name)
+@pytest.mark.parametrize(
+    "event", [HardEvent.MTE2_V, HardEvent.V_MTE3, HardEvent.MTE3_MTE2], ids=lambda event: event.name
+)
 def test_missing_flags_inside_a_core_are_found(monkeypatch, event):
     for name in ("set_flag", "wait_flag"):
         monkeypatch.setattr(AiCore, name, but_for(name, 0, event), raising=False)
