@@ -29,7 +29,7 @@ from ascendsim.op_host.fag_call import AXES
 from ascendsim.op_host.fag_interface import new_call
 from ascendsim.op_host.fag_params import FagParams, TensorGiven
 from ascendsim.op_host.fag_result import TileOverride
-from ascendsim.op_host.fag_rules import GRAPH, WORKSPACE
+from ascendsim.op_host.fag_run_rules import GRAPH, WORKSPACE
 from ascendsim.op_host.fag_tensors import TensorArgument
 from ascendsim.op_host.fag_versions import VERSIONS, has_rope
 from ascendsim.op_host.flash_attention_score_grad import WorkspaceReport, get_workspace_size

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ascendsim.errors import Finding
 from ascendsim.op_host.fag_call import ALL_TOKENS, COMPRESSED_MASK_MODES, PREFIX_MODES
 from ascendsim.op_host.fag_params import FagParams
-from ascendsim.op_host.fag_rules import DPSE, HIDDEN, IGNORED, IGNORED_DROP, IGNORED_PRECISION, IGNORED_PREFIX
+from ascendsim.op_host.fag_run_rules import DPSE, HIDDEN, IGNORED, IGNORED_DROP, IGNORED_PRECISION, IGNORED_PREFIX
 
 Array = NDArray[Any]
 Bools = NDArray[np.bool_]

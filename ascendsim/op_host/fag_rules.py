@@ -13,7 +13,7 @@ from ascendsim.errors import Finding, Rule
 PAGE: Final = "ops-transformer docs, aclnnFlashAttentionScoreGrad page"
 OP_API: Final = "ops-transformer, op_api of flash_attention_score_grad"
 TILING: Final = "ops-transformer, host tiling of flash_attention_score_grad"
-_ARCHS: Final = (2201,)
+ARCHS: Final = (2201,)
 
 NULL = Rule(
     "E-FAG-NULL",
@@ -21,7 +21,7 @@ NULL = Rule(
     "pass the tensor",
     f"{OP_API}; {PAGE}, return codes",
     condition="A tensor that FlashAttentionScoreGrad cannot do without is a null pointer.",
-    archs=_ARCHS,
+    archs=ARCHS,
 )
 NULL_ROPE = NULL.saying(
     "{operand} is null, but the other of queryRope and keyRope is given", "pass both or none", OP_API
@@ -37,7 +37,7 @@ DTYPE = Rule(
     f"{PAGE}, return codes",
     condition="A tensor of FlashAttentionScoreGrad has a type or a format that its interface does not take, or types "
     "that do not go together.",
-    archs=_ARCHS,
+    archs=ARCHS,
 )
 FORMAT = DTYPE.saying("{operand} has format {got}; the {version} interface takes {wanted}")
 UNEQUAL = DTYPE.saying(
@@ -55,7 +55,7 @@ PARAM = Rule(
     "pass the number of heads of query",
     OP_API,
     condition="An argument of FlashAttentionScoreGrad that is no tensor has a value that the interface refuses.",
-    archs=_ARCHS,
+    archs=ARCHS,
 )
 NOT_TND = PARAM.saying(
     "inputLayout = {got}: {operand} belongs to an interface that takes {wanted} only",
@@ -77,7 +77,7 @@ SHAPE = Rule(
     f"{PAGE}, constraints",
     condition="A dimension of a call of FlashAttentionScoreGrad is outside what its interface or its tiling takes, or "
     "does not go with another.",
-    archs=_ARCHS,
+    archs=ARCHS,
 )
 RANK = SHAPE.saying("{operand} has {got} axes, at least {wanted} are needed", "give it the axes of the layout", OP_API)
 RANK_LAYOUT = SHAPE.saying(
@@ -116,7 +116,7 @@ MASK = Rule(
     f"{PAGE}, constraints on prefix",
     condition="Mask, dropout, position bias or softmax statistics of a call of FlashAttentionScoreGrad do not go with "
     "each other or with the scores.",
-    archs=_ARCHS,
+    archs=ARCHS,
 )
 
 ROPE = Rule(
@@ -125,7 +125,7 @@ ROPE = Rule(
     "leave one out",
     OP_API,
     condition="FlashAttentionScoreGrad gets rotary parts beside something that it does not take with them.",
-    archs=_ARCHS,
+    archs=ARCHS,
 )
 
 PRODUCT = Rule(
@@ -136,61 +136,6 @@ PRODUCT = Rule(
     condition="The part has an architecture for which FlashAttentionScoreGrad is not registered.",
 )
 
-WORKSPACE = Rule(
-    "E-CAP-WORKSPACE",
-    "the workspace has {got} B, phase one asked for {wanted} B: {operand} of it would lie behind its end",
-    "allocate what phase one answers: workspace_bytes={wanted}",
-    f"{PAGE}: phase two takes the workspace that phase one asks for",
-    condition="The GM workspace handed to a FlashAttentionScoreGrad call is smaller than its first phase asked for.",
-    archs=_ARCHS,
-)
-
-IGNORED = Rule(
-    "I-FAG-IGNORED",
-    "{operand} is given: the operator does not read it",
-    "leave it out",
-    f"{OP_API} and kernels",
-    condition="A call of FlashAttentionScoreGrad has an argument that the operator accepts and does not read.",
-    archs=_ARCHS,
-)
-IGNORED_PRECISION = IGNORED.saying(
-    "innerPrecise = {got}: no tiling and no kernel of the backward reads it; rows all of whose keys are hidden stay as "
-    "they are",
-    "leave it at 0",
-    f"{TILING}; kernels; the seed page gives 0 and 1 a meaning, {PAGE} 2",
-)
-IGNORED_DROP = IGNORED.saying(
-    "dropMask is given, and keepProb is 1: nothing is dropped", "leave the mask out, or give keepProb below 1", TILING
-)
-IGNORED_PREFIX = IGNORED.saying(
-    "prefix is given: sparseMode {got} does not read it, only 5 and 6 do", "leave it out", TILING
-)
-DPSE = Rule(
-    "I-FAG-DPSE",
-    "dpse is given: the operator never writes it",
-    "leave it out; the gradient of pseShift is dS, times scaleValue for pseType 1, summed over where pseShift goes",
-    f"{PAGE}: the output is not used yet; no kernel stores it",
-    condition="A call of FlashAttentionScoreGrad has a tensor for dpse, which stays as it is.",
-    archs=_ARCHS,
-)
-GRAPH = Rule(
-    "I-FAG-GRAPH",
-    "the interface pads or transposes {operand} around the kernel, in {got} B beside its workspace: values are there, "
-    "the cycles are the kernel's alone",
-    "give tensors as the kernel takes them: D in whole 16, from 128 on in whole 128, and short strides",
-    OP_API,
-    condition="Operators that pad or transpose stand around the kernel of a FlashAttentionScoreGrad call.",
-    archs=_ARCHS,
-)
-HIDDEN = Rule(
-    "W-FAG-HIDDEN",
-    "all keys of {got} rows are hidden: their P is 1/{keys} = {p:.4g} in the blocks that the kernel computes, and 0 in "
-    "a reference that leaves such rows out; {rows}",
-    "let each query see a key, or take no notice of these rows' dq and of what they add to dk and dv",
-    "ops-transformer op_kernel, flash_attention_score_grad: a hidden score is the lowest float, in every template",
-    condition="A mask hides all keys of a query from FlashAttentionScoreGrad, which then weighs them all alike.",
-    archs=_ARCHS,
-)
 
 _AS_IT_SAYS: Final = "change it as the message says"
 

@@ -1,10 +1,12 @@
 """Phase two as a call: names, shapes and types that it takes, what it gives, what it refuses."""
 
+import re
 from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
 import pytest
+from conftest import ROOT
 
 import ascendsim
 from ascendsim import fag
@@ -261,3 +263,11 @@ def test_layouts_are_turned_into_each_other(layout):
     there = fag._from_bnsd(x, layout)
     assert np.array_equal(to_bnsd(there, layout, 3), x)
     assert np.array_equal(fag._to_bnsd(there, layout, 3), x)
+
+
+def test_the_page_shows_a_call_that_runs(capsys):
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/fag.md").read_text(), re.DOTALL)
+    exec(compile(block, "fag.md", "exec"), {})  # noqa: S102 - our own text
+    shown = capsys.readouterr().out
+    assert shown.startswith("(1, 1, 1024, 32) ")
+    assert shown.count("all within") == 3

@@ -205,3 +205,26 @@ def test_a_bias_that_is_made_falls_with_the_distance():
     assert found[0, 0].tolist() == [[step, 0, step], [2 * step, step, 0]]
     last = made((2, 3), {}, pse_shift=((1, 1, 1, 3), HALF))["pse_shift"]
     assert last[0, 0].tolist() == [[2 * step, step, 0]]
+
+
+def test_a_mask_of_bools_comes_from_a_file(tmp_path):
+    np.save(tmp_path / "mask.npy", np.triu(np.ones((32, 32), np.bool_), 1))
+    case = scenario(ONE, (32, 32), mask=[32, 32], next_tokens=0, dtype="half")
+    spec = TensorSpec(role="input", shape=[32, 32], dtype="bool", file="mask.npy")
+    made_by_tokens = machine.run(case)
+    loaded = machine.run(with_tensors(case, atten_mask=spec).model_copy(update={"folder": tmp_path}))
+    assert [e.met for e in loaded.expectations] == [True] * 3
+    assert loaded.outputs["dq"].tobytes() == made_by_tokens.outputs["dq"].tobytes()
+
+
+def test_values_of_arrays_have_to_be_handed_over():
+    case = with_tensors(
+        scenario(ONE, (32, 32), dtype="half"),
+        dy=TensorSpec(role="input", shape=[1, 1, 32, 32], dtype="half", fill="array"),
+    )
+    with pytest.raises(InputError, match=r'tensors.dy.fill = "array": its values come with a call \(ascendsim.run'):
+        machine.run(case)
+    with pytest.raises(InputError, match=r"tensors.dy: the array is float64 \[1, 1, 32, 32\], must be half \[1, 1, 32"):
+        machine.run(case, arrays={"dy": np.zeros((1, 1, 32, 32))})
+    done = machine.run(case, arrays={"dy": np.zeros((1, 1, 32, 32), np.float16)})
+    assert not done.outputs["dv"].any()
