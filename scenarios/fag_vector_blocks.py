@@ -4,8 +4,8 @@
     AIV                            P, A, dS of the same block
 
 An AIC serves two AIVs, each with rows of its own. With blocks of 64 x 128 scores an AIV goes round 32 times for 512 x
-512 of them, with 128 x 128 16 times: the first step of the vendor's tuning case. UB holds a block twice, as P and as what
-becomes of dA, and three statistics of its rows, all in place: 140 KiB for 128 x 128.
+512 of them, with 128 x 128 16 times: the first step of the vendor's tuning case. UB holds a block twice, as P and as
+what becomes of dA, and three statistics of its rows, all in place: 140 KiB for 128 x 128.
 """
 
 from dataclasses import replace

@@ -279,14 +279,15 @@ def _group_of(head: _Head, rows: int, columns: int, edge: int | None, left_too: 
         rows: of a tile.
         columns: of a tile.
         edge: columns are cut at the band's edge, rounded outwards to this many; None leaves them whole.
-        left_too: the left edge is cut, too.
+        left_too: the left edge is cut, too, but the end of a prefix is not rounded.
     """
     tiles = _tiles(head, rows, columns)
     s1, s2 = tiles.s1 * rows, tiles.s2 * columns
     s1_end, s2_end = np.minimum(s1 + rows, head.s1), np.minimum(s2 + columns, head.s2)
     if head.is_sparse and edge is not None:
         reach = -(-(s1_end + head.after) // edge) * edge
-        s2_end = np.minimum(s2_end, np.maximum(reach, np.where(s2 <= head.prefix, head.prefix, 0)))
+        spared = head.prefix if left_too else align_up(max(head.prefix, 0), edge)
+        s2_end = np.minimum(s2_end, np.maximum(reach, np.where(s2 <= head.prefix, spared, 0)))
         if left_too:
             s2 = np.maximum(s2, (s1 - head.pre) // edge * edge)
     kept = s2_end > s2

@@ -16,6 +16,7 @@ KERNELS: Final[dict[str, Callable[[FagCall, FagTiling, tuple[str, ...]], FagKern
     "SameAB": same_ab_kernel,
     "S1s2Bn2": s1s2_bn2_kernel,
     "S1s2Bn2_deterministic": s1s2_bn2_kernel,
+    "SameAB_deterministic": same_ab_kernel,
 }
 """By template: (call as the kernel gets it, its tiling, names of the GM tensors) -> what the kernel takes."""
 

@@ -18,6 +18,10 @@ from ascendsim.op_host.matmul_base import BaseBlock
 from ascendsim.terms import CUBE_SIDE, align_up
 
 FLOAT_BYTES: Final = FLOAT.bytes
+ALIBI_ROWS: Final = 1024
+"""Rows of a pseShift that holds the last ones only."""
+ADD_THEN_MULTIPLY: Final = 1
+"""The pse_type that scales pseShift, too."""
 BUFFERS: Final = 2
 """Of L1 and L0, and of the scores in GM."""
 
@@ -57,6 +61,61 @@ class Rows:
             "SBH": (s * self.b + b) * self.n + n,
         }[self.layout]
         return row * self.columns
+
+
+@dataclass(frozen=True, slots=True)
+class BiasRows:
+    """Where pseShift [batches, heads, rows, columns] lies; lengths in elements.
+
+    Attributes:
+        batches: B, or 1 for one that all share.
+        heads: N1.
+        rows: of a head: S1, 1 for one that all rows of scores share, or the last ones of a bias that depends on i - j
+            alone ("alibi").
+        columns: of a row, S2.
+        is_cut: only the last rows are given.
+        comes_first: it is added before the scores are scaled.
+    """
+
+    batches: int
+    heads: int
+    rows: int
+    columns: int
+    is_cut: bool
+    comes_first: bool
+
+    @property
+    def pitch(self) -> int:
+        """From row to row, 0 for one row."""
+        return self.columns if self.rows > 1 else 0
+
+    def head_at(self, b: int, n1: int) -> int:
+        """Return where a head begins."""
+        return ((b if self.batches > 1 else 0) * self.heads + n1) * self.rows * self.columns
+
+    def at(self, s1: int, s2: int, rows: int, columns: int) -> int:
+        """Return where in its head the bias of so many rows and columns of scores begins, from (s1, s2) on.
+
+        Of a cut one another row with the same i - j serves: row s1 modulo its number, or the last ones where they are.
+        A part that would leave the tensor, which holds hidden scores then, moves up.
+
+        Source: ops-transformer common kernels, pse, offset of the alibi form.
+        """
+        if not self.is_cut:
+            return s1 * self.pitch + s2
+        first = self.columns - self.rows
+        row = s1 - first if s1 >= first else s1 % self.rows
+        row = min(row, self.rows - rows, self.rows + s1 - s2 - columns)
+        return row * self.columns + first + row - (s1 - s2)
+
+
+def bias_rows(call: FagCall) -> BiasRows | None:
+    """Return where pseShift lies, None without one or with slopes."""
+    if call.pse is None or call.is_inner_pse:
+        return None
+    batches, heads, rows, columns = call.pse
+    is_cut = rows == ALIBI_ROWS < call.shape.s1
+    return BiasRows(batches, heads, rows, columns, is_cut, call.params.pse_type == ADD_THEN_MULTIPLY)
 
 
 @dataclass(frozen=True, slots=True)

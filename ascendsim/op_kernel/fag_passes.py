@@ -5,6 +5,7 @@ a buffer as large as the pre pass's last; the post pass gives each core steps th
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from ascendsim.dtypes import FLOAT, HALF, UINT8
 from ascendsim.isa.forms import BinaryRepeatParams
@@ -12,7 +13,7 @@ from ascendsim.isa.move import DataCopyExtParams, DataCopyPadExtParams, DataCopy
 from ascendsim.memory import GlobalTensor, LocalTensor
 from ascendsim.op_host.fag_parts import Rows, nz_sum_at
 from ascendsim.op_host.fag_passes import NZ_BUFFERS
-from ascendsim.op_host.fag_result import PrePass
+from ascendsim.op_host.fag_result import FagTiling, PostPass, PrePass
 from ascendsim.op_host.fag_same_ab import RowTermUb, SameAbTiling
 from ascendsim.op_host.fag_tiling_same_ab import NZ_SPARE
 from ascendsim.op_host.softmax import soft_max_grad_tiling_func
@@ -265,7 +266,7 @@ def _reduce_rows(
 
 
 @dataclass(frozen=True, slots=True)
-class _Gradient:
+class Gradient:
     """One gradient: the tensor, its rows, where its sums begin, their number, and the factor (None: as they are)."""
 
     dst: GlobalTensor
@@ -273,6 +274,22 @@ class _Gradient:
     sums_at: int
     sums: int
     factor: float | None
+
+
+class HasPostPass(Protocol):
+    """A kernel's tiling with a post pass over sums in the workspace."""
+
+    @property
+    def tiling(self) -> FagTiling:
+        """The host tiling."""
+
+    @property
+    def query(self) -> Rows:
+        """Rows of query, which has the most columns."""
+
+    @property
+    def post(self) -> PostPass:
+        """The pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,18 +311,23 @@ def store_gradients(
     """Scale the sums of dQ and dK, round all three to the gradients' type, and store them."""
     dq, dk, dv = gradients
     sums = (
-        _Gradient(dq, t.query, t.areas.dq, t.sum_counts[0], t.scale),
-        _Gradient(dk, t.key, t.areas.dk, t.sum_counts[1], t.scale),
-        _Gradient(dv, t.value, t.areas.dv, t.sum_counts[2], None),
+        Gradient(dq, t.query, t.areas.dq, t.sum_counts[0], t.scale),
+        Gradient(dk, t.key, t.areas.dk, t.sum_counts[1], t.scale),
+        Gradient(dv, t.value, t.areas.dv, t.sum_counts[2], None),
     )
+    store_sums(asc, sums, workspace, ub, t)
+
+
+def store_sums(asc: AiCore, gradients: tuple[Gradient, ...], workspace: GlobalTensor, ub: TBuf, t: HasPostPass) -> None:
+    """Scale sums, round them to their gradients' type, and store them."""
     with asc.trace("post"):
         if t.tiling.tiles.is_gradient_nz:
-            _store_from_nz(asc, sums, workspace, ub, t)
+            _store_from_nz(asc, gradients, workspace, ub, t)
         else:
-            _store_from_rows(asc, sums, workspace, ub, t)
+            _store_from_rows(asc, gradients, workspace, ub, t)
 
 
-def _of_core(count: int, core: int, t: SameAbTiling) -> range:
+def _of_core(count: int, core: int, t: HasPostPass) -> range:
     """Return which of so many steps a core takes: as many as the others, one after another."""
     per_core = ceil_div(count, t.post.cores)
     return range(core * per_core, min(count, (core + 1) * per_core))
@@ -316,7 +338,7 @@ def _turn(i: int, count: int, sets: int) -> _Turn:
 
 
 def _store_from_rows(
-    asc: AiCore, gradients: tuple[_Gradient, ...], workspace: GlobalTensor, ub: TBuf, t: SameAbTiling
+    asc: AiCore, gradients: tuple[Gradient, ...], workspace: GlobalTensor, ub: TBuf, t: HasPostPass
 ) -> None:
     """Sums lie as the gradient does, so each step takes elements without looking at rows."""
     core, step = asc.get_block_idx(), t.post.step_elements
@@ -368,7 +390,7 @@ def _scale_and_cast(
 
 
 def _store_from_nz(
-    asc: AiCore, gradients: tuple[_Gradient, ...], workspace: GlobalTensor, ub: TBuf, t: SameAbTiling
+    asc: AiCore, gradients: tuple[Gradient, ...], workspace: GlobalTensor, ub: TBuf, t: HasPostPass
 ) -> None:
     """Sums lie in NZ, head by head: a step takes rows of one head."""
     core = asc.get_block_idx()

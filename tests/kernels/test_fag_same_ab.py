@@ -1,72 +1,19 @@
 """FlashAttention backward, template SameAB: gradients against the float64 reference, and flags that are needed."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from same_ab_scenario import scenario
 
 from ascendsim import machine
 from ascendsim.errors import InputError, Severity
 from ascendsim.op_kernel import fag_same_ab, fag_tiles
 from ascendsim.record import AiCore
-from ascendsim.scenario import Scenario, scenario_from
+from ascendsim.scenario import Scenario
 
 LEFT_OUT = -1
 """Id of a flag that is neither set nor awaited."""
-SEEDS = {"query": 1, "key": 2, "value": 3, "dy": 4}
-
-
-def scenario(
-    shape: tuple[int, int, int, int, int, int],
-    tile: tuple[int, int],
-    *,
-    layout: str = "BNSD",
-    dtype: str = "bfloat16_t",
-    n2: int | None = None,
-    mask: list[int] | None = None,
-    **keys: int,
-) -> Scenario:
-    """B, N1, S1, S2, D, Dv on two AI Cores, with score tiles of these rows and columns."""
-    b, n1, s1, s2, d, dv = shape
-    n2 = n2 or n1
-
-    def axes(n: int, s: int, columns: int) -> list[int]:
-        return {
-            "BNSD": [b, n, s, columns],
-            "BSND": [b, s, n, columns],
-            "BSH": [b, s, n * columns],
-            "SBH": [s, b, n * columns],
-        }[layout]
-
-    of = {
-        "query": axes(n1, s1, d),
-        "key": axes(n2, s2, d),
-        "value": axes(n2, s2, dv),
-        "dy": axes(n1, s1, dv),
-    }
-    tensors: dict[str, Any] = {
-        name: {"role": "input", "shape": of[name], "dtype": dtype, "fill": "normal", "seed": seed}
-        for name, seed in SEEDS.items()
-    }
-    for name in ("softmax_max", "softmax_sum"):
-        tensors[name] = {"role": "input", "shape": [b, n1, s1, 8], "dtype": "float", "fill": "operator"}
-    tensors["attention_in"] = {"role": "input", "shape": of["dy"], "dtype": dtype, "fill": "operator"}
-    if mask:
-        tensors["atten_mask"] = {"role": "input", "shape": mask, "dtype": "uint8_t", "fill": "operator"}
-    for name, like in (("dq", "query"), ("dk", "key"), ("dv", "value")):
-        tensors[name] = {"role": "output", "shape": of[like], "dtype": dtype}
-    return scenario_from(
-        {
-            "schema": 1,
-            "operator": "flash_attention_score_grad",
-            "platform": {"aic_cores": 2, "aiv_cores": 4},
-            "tiling": {"head_num": n1, "layout": layout, "template": 15500, "cv_s1": tile[0], "cv_s2": tile[1], **keys},
-            "tensors": tensors,
-            "expect": {"values": {name: {"reference": "operator", "bound": "operator"} for name in ("dq", "dk", "dv")}},
-        },
-        Path("fag.toml"),
-    )
 
 
 CASES = {
