@@ -55,7 +55,9 @@ CAP_MEMORY: dict[Buffer, Rule] = {
         "use a smaller tile, or fewer buffers",
         "platform files; asc-devkit docs, architecture pages",
         condition=f"What lies in {place.name} ends beyond the bytes it has"
-        + (", or, a warning, that the framework leaves a kernel on both kinds of cores." if place is Buffer.L1 else "."),
+        + (
+            ", or, a warning, that the framework leaves a kernel on both kinds of cores." if place is Buffer.L1 else "."
+        ),
         archs=() if place not in (Buffer.BT, Buffer.FB) else (2201, 3510, 3002),
     )
     for place in Buffer

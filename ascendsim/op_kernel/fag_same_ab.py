@@ -64,7 +64,6 @@ from ascendsim.op_kernel.fag_tiles import (
 from ascendsim.op_kernel.matmul import Operands, Queues, init_queues, iterate_all
 from ascendsim.record import AiCore, tile
 from ascendsim.terms import CUBE_SIDE, CrossMode, HardEvent, Pipe, TPosition, align_up
-from ascendsim.tpipe import TBuf
 
 SCORES_ARE_THERE = 1
 """Flag of the AIC: both score products of a block are in GM. One more for odd rounds, as below."""
@@ -106,6 +105,18 @@ def _flag(flag: int, block: Block) -> int:
     return flag + block.turn % BUFFERS
 
 
+@tile
+def _set(asc: AiCore, pipe: Pipe, flag_id: int) -> None:
+    """Tell the other side of an AIC and its AIVs."""
+    asc.cross_core_set_flag(CrossMode.AIC_AIV, pipe, flag_id)
+
+
+@tile
+def _wait(asc: AiCore, flag_id: int) -> None:
+    """Load nothing before the other side has told."""
+    asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, flag_id)
+
+
 # ---- AIC -------------------------------------------------------------------------------------------------------------
 
 
@@ -116,12 +127,12 @@ def _cube(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
     for block in (*t.dealing.of_core(core), None):
         if block:
             _score_products(asc, gm, queues, block, core, t)
-            asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.FIX, _flag(SCORES_ARE_THERE, block))
+            _set(asc, Pipe.FIX, _flag(SCORES_ARE_THERE, block))
         if before:
-            asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(TILES_ARE_THERE, before))
+            _wait(asc, _flag(TILES_ARE_THERE, before))
             _gradient_products(asc, gm, queues, before, core, t)
             if not block or t.private:
-                asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.FIX, _flag(SUMS_ARE_THERE, before))
+                _set(asc, Pipe.FIX, _flag(SUMS_ARE_THERE, before))
         before = block
 
 
@@ -147,16 +158,11 @@ def _score_products(
     scores = gm.workspace[_tile_at(t.areas.scores, core, block, t)]
     if isinstance(queues, L1Queues):
         shape = (block.rows, block.columns)
-        with asc.trace("dA"):
-            _custom_scores(asc, dy, value, d_a, queues, shape, t.out, t.value, t.query.columns)
-        with asc.trace("S"):
-            _custom_scores(asc, query, key, scores, queues, shape, t.query, t.key, t.query.columns)
+        _custom_scores(asc, dy, value, d_a, query, key, scores, queues, shape, t.query, t.key, t.value, t.out)
         return
     products = _products(block, t)
-    with asc.trace("dA"):
-        _multiply(asc, dy, value, d_a, queues, products.d_a, False)
-    with asc.trace("S"):
-        _multiply(asc, query, key, scores, queues, products.scores, False)
+    _multiply(asc, "dA", dy, value, d_a, queues, products.d_a, False)
+    _multiply(asc, "S", query, key, scores, queues, products.scores, False)
 
 
 def _gradient_products(
@@ -174,9 +180,8 @@ def _gradient_products(
     dv = gm.workspace[t.areas.dv + _sum_at(t.value, block.b, block.n2, block.s2, t)]
     if isinstance(queues, L1Queues):
         shape, is_nz = (block.rows, block.columns), t.tiling.tiles.is_gradient_nz
-        _custom_query_key(asc, d_s, query, key, dq, dk, queues, shape, t.query, t.key, is_nz)
-        with asc.trace("dV"):
-            _custom_value(asc, a, dy, dv, queues, shape, t.out, t.value, t.query.columns, is_nz)
+        rows = t.query, t.key, t.value, t.out
+        _custom_gradients(asc, d_s, a, query, key, dy, dq, dk, dv, queues, shape, *rows, is_nz)
         return
     products, adds = _products(block, t), t.private is None
     one = t.private.block_of(core, block.turn) if t.private else None
@@ -188,12 +193,9 @@ def _gradient_products(
         own_dk = replace(products.dk, c_pitch=t.private.dk.pitch(block.columns))
         own_dv = replace(products.dv, c_pitch=t.private.dv.pitch(block.columns))
         products = replace(products, dk=own_dk, dv=own_dv)
-    with asc.trace("dQ"):
-        _multiply(asc, d_s, key, dq, queues, products.dq, adds)
-    with asc.trace("dK"):
-        _multiply(asc, d_s, query, dk, queues, products.dk, adds)
-    with asc.trace("dV"):
-        _multiply(asc, a, dy, dv, queues, products.dv, adds)
+    _multiply(asc, "dQ", d_s, key, dq, queues, products.dq, adds)
+    _multiply(asc, "dK", d_s, query, dk, queues, products.dk, adds)
+    _multiply(asc, "dV", a, dy, dv, queues, products.dv, adds)
 
 
 def _sum_at(rows: Rows, b: int, n: int, s: int, t: SameAbTiling) -> int:
@@ -211,6 +213,7 @@ def _products(block: Block, t: SameAbTiling) -> Products:
 @tile
 def _multiply(
     asc: AiCore,
+    step: str,
     a: GlobalTensor,
     b: GlobalTensor,
     c: GlobalTensor,
@@ -219,85 +222,84 @@ def _multiply(
     adds: bool,
 ) -> None:
     """A whole product by the matmul operator's loop."""
-    iterate_all(asc, Operands(a, b, None, c), queues, blocks_of_core(product, 1, 0), product, adds=adds)
+    with asc.trace(step):
+        iterate_all(asc, Operands(a, b, None, c), queues, blocks_of_core(product, 1, 0), product, adds=adds)
 
 
 @tile
 def _custom_scores(
     asc: AiCore,
-    left: GlobalTensor,
-    right: GlobalTensor,
-    dst: GlobalTensor,
-    queues: L1Queues,
-    shape: tuple[int, int],
-    left_rows: Rows,
-    right_rows: Rows,
-    d: int,
-) -> None:
-    """S or dA of (rows, columns) in the L1-custom form of head size D."""
-    rows, columns = shape
-    scores = Scores(dst, rows, columns, score_pitch(rows, columns, is_nz=True))
-    make = score_product if d <= BLOCK else wide_score_product
-    operands = Source(left, rows, left_rows.pitch), Source(right, columns, right_rows.pitch)
-    make(asc, queues, *operands, left_rows.columns, scores)
-
-
-@tile
-def _custom_query_key(
-    asc: AiCore,
-    d_s: GlobalTensor,
+    dy: GlobalTensor,
+    value: GlobalTensor,
+    d_a: GlobalTensor,
     query: GlobalTensor,
     key: GlobalTensor,
-    dq: GlobalTensor,
-    dk: GlobalTensor,
+    scores: GlobalTensor,
     queues: L1Queues,
     shape: tuple[int, int],
     query_rows: Rows,
     key_rows: Rows,
-    is_nz: bool,
+    value_rows: Rows,
+    out_rows: Rows,
 ) -> None:
-    """Add dQ and dK of (rows, columns) in the L1-custom form."""
+    """Both score products of (rows, columns) in the L1-custom form."""
     rows, columns = shape
-    queries, keys = Source(query, rows, query_rows.pitch), Source(key, columns, key_rows.pitch)
-    tiles, d = _narrow_scores(d_s, rows, columns), query_rows.columns
-    query_sums, key_sums = _custom_sums(dq, query_rows, is_nz), _custom_sums(dk, key_rows, is_nz)
-    if d == BLOCK:
-        query_and_key_gradients(asc, queues, tiles, keys, queries, d, query_sums, key_sums)
-    elif d < BLOCK:
-        with asc.trace("dQ"):
-            small_query_gradient(asc, queues, tiles, keys, d, query_sums)
-        with asc.trace("dK"):
-            small_key_gradient(asc, queues, tiles, queries, d, key_sums, True)
-    else:
-        with asc.trace("dQ"):
-            wide_query_gradient(asc, queues, tiles, keys, d, query_sums)
-        with asc.trace("dK"):
-            wide_key_gradient(asc, queues, tiles, queries, d, key_sums)
+    pitch = score_pitch(rows, columns, is_nz=True)
+    make = score_product if query_rows.columns <= BLOCK else wide_score_product
+    with asc.trace("dA"):
+        operands = Source(dy, rows, out_rows.pitch), Source(value, columns, value_rows.pitch)
+        make(asc, queues, *operands, out_rows.columns, Scores(d_a, rows, columns, pitch))
+    with asc.trace("S"):
+        operands = Source(query, rows, query_rows.pitch), Source(key, columns, key_rows.pitch)
+        make(asc, queues, *operands, query_rows.columns, Scores(scores, rows, columns, pitch))
 
 
 @tile
-def _custom_value(
+def _custom_gradients(
     asc: AiCore,
+    d_s: GlobalTensor,
     a: GlobalTensor,
+    query: GlobalTensor,
+    key: GlobalTensor,
     dy: GlobalTensor,
+    dq: GlobalTensor,
+    dk: GlobalTensor,
     dv: GlobalTensor,
     queues: L1Queues,
     shape: tuple[int, int],
-    out_rows: Rows,
+    query_rows: Rows,
+    key_rows: Rows,
     value_rows: Rows,
-    d: int,
+    out_rows: Rows,
     is_nz: bool,
 ) -> None:
-    """Add dV of (rows, columns) in the L1-custom form of head size D."""
+    """Add dQ, dK and dV of (rows, columns) in the L1-custom form."""
     rows, columns = shape
-    grad, tiles = Source(dy, rows, out_rows.pitch), _narrow_scores(a, rows, columns)
-    sums, dv_columns = _custom_sums(dv, value_rows, is_nz), value_rows.columns
+    d, dv_columns = query_rows.columns, value_rows.columns
+    queries, keys = Source(query, rows, query_rows.pitch), Source(key, columns, key_rows.pitch)
+    grad = Source(dy, rows, out_rows.pitch)
+    d_s_tiles, a_tiles = (_narrow_scores(x, rows, columns) for x in (d_s, a))
+    query_sums, key_sums, value_sums = (
+        _custom_sums(gm, of, is_nz) for gm, of in ((dq, query_rows), (dk, key_rows), (dv, value_rows))
+    )
     if d == BLOCK:
-        value_gradient(asc, queues, tiles, grad, dv_columns, sums)
+        query_and_key_gradients(asc, queues, d_s_tiles, keys, queries, d, query_sums, key_sums)
+        with asc.trace("dV"):
+            value_gradient(asc, queues, a_tiles, grad, dv_columns, value_sums)
     elif d < BLOCK:
-        small_key_gradient(asc, queues, tiles, grad, dv_columns, sums, False)
+        with asc.trace("dQ"):
+            small_query_gradient(asc, queues, d_s_tiles, keys, d, query_sums)
+        with asc.trace("dK"):
+            small_key_gradient(asc, queues, d_s_tiles, queries, d, key_sums, True)
+        with asc.trace("dV"):
+            small_key_gradient(asc, queues, a_tiles, grad, dv_columns, value_sums, False)
     else:
-        wide_key_gradient(asc, queues, tiles, grad, dv_columns, sums)
+        with asc.trace("dQ"):
+            wide_query_gradient(asc, queues, d_s_tiles, keys, d, query_sums)
+        with asc.trace("dK"):
+            wide_key_gradient(asc, queues, d_s_tiles, queries, d, key_sums)
+        with asc.trace("dV"):
+            wide_key_gradient(asc, queues, a_tiles, grad, dv_columns, value_sums)
 
 
 def _custom_sums(gm: GlobalTensor, rows: Rows, is_nz: bool) -> Sums:
@@ -324,37 +326,38 @@ def _vector(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
     asc.pipe_barrier(Pipe.ALL)
     row_terms(asc, gm.dy, gm.attention_in, gm.workspace, buffer, t)
     asc.sync_all()
+    share = _Share(Ub(buffer, t.ub), asc.get_sub_block_idx(), _options(t), {})
     if t.private:
-        _vector_rounds(asc, gm, buffer, core, t, t.private)
+        _vector_rounds(asc, gm, share, core, t, t.private)
     else:
         last = None
         for last in t.dealing.of_core(core):
-            _vector_turn(asc, gm, buffer, last, core, t)
+            _vector_turn(asc, gm, share, last, core, t)
         if last:
-            asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SUMS_ARE_THERE, last))
+            _wait(asc, _flag(SUMS_ARE_THERE, last))
     asc.sync_all()
     store_gradients(asc, (gm.dq, gm.dk, gm.dv), gm.workspace, buffer, t)
 
 
-def _vector_turn(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: int, t: SameAbTiling) -> None:
+def _vector_turn(asc: AiCore, gm: Tensors, share: "_Share", block: Block, core: int, t: SameAbTiling) -> None:
     """Wait for a block's scores, make its tiles, and say so."""
-    asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SCORES_ARE_THERE, block))
-    _vector_block(asc, gm, buffer, block, core, t)
-    asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.MTE3, _flag(TILES_ARE_THERE, block))
+    _wait(asc, _flag(SCORES_ARE_THERE, block))
+    _vector_block(asc, gm, share, block, core, t)
+    _set(asc, Pipe.MTE3, _flag(TILES_ARE_THERE, block))
 
 
-def _vector_rounds(asc: AiCore, gm: Tensors, buffer: TBuf, core: int, t: SameAbTiling, private: PrivateSums) -> None:
+def _vector_rounds(asc: AiCore, gm: Tensors, share: "_Share", core: int, t: SameAbTiling, private: PrivateSums) -> None:
     """Deterministic: behind a round's tiles add up the private ones of the round before, all cores together."""
     for turn in range(len(private.rounds) + 1):
         one, before = private.block_of(core, turn), private.block_of(core, turn - 1)
         if one:
-            _vector_turn(asc, gm, buffer, one.block, core, t)
+            _vector_turn(asc, gm, share, one.block, core, t)
         if turn == 0:
             continue
         if before:
-            asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SUMS_ARE_THERE, before.block))
+            _wait(asc, _flag(SUMS_ARE_THERE, before.block))
         asc.sync_all()
-        add_tiles(asc, gm.workspace, buffer, private.rounds[turn - 1], t)
+        add_tiles(asc, gm.workspace, share.ub.buffer, private.rounds[turn - 1], t)
         asc.sync_all()
 
 
@@ -385,19 +388,60 @@ class _Placed:
     bias: int
 
 
-def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: int, t: SameAbTiling) -> None:
+@dataclass(frozen=True, slots=True)
+class _Placing:
+    """The sub-tiles of a share."""
+
+    placed: tuple[_Placed, ...]
+
+
+Alike = tuple[int, ...]
+"""What the sub-tiles of a share depend on."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What an AIV does of every block.
+
+    Attributes:
+        ub: places in UB.
+        number: which of its AIC's AIVs it is.
+        options: what the call asks.
+        known: sub-tiles of the blocks so far; those of blocks that lie alike are the same.
+    """
+
+    ub: Ub
+    number: int
+    options: Options
+    known: dict[Alike, _Placing]
+
+    def placing(self, block: Block, t: SameAbTiling) -> _Placing:
+        """Return the sub-tiles of a block's share."""
+        has_prefix = t.call.params.sparse_mode in PREFIX_MODES
+        own_place = block.b if has_prefix else 0, block.s1 if t.bias else 0
+        alike = (block.rows, block.columns, block.s1 - block.s2, *own_place)
+        if alike not in self.known:
+            step = vector_step(t.call, t.tiling, block.columns)
+            own = shares(block.rows, block.columns, t.dealing.cut, *step)[self.number]
+            self.known[alike] = _Placing(tuple(_sub_tiles(own, block, t)))
+        return self.known[alike]
+
+
+def _options(t: SameAbTiling) -> Options:
+    bias = Bias(t.bias.pitch, t.bias.comes_first) if t.bias else None
+    drop = Dropout(t.call.keep_prob, t.areas.kept is not None, t.key.s) if t.call.has_drop else None
+    return Options(t.scale, SMALL_MASK if t.is_compressed else t.key.s, bias, drop)
+
+
+def _vector_block(asc: AiCore, gm: Tensors, share: _Share, block: Block, core: int, t: SameAbTiling) -> None:
     """A and dS of this core's share of a block."""
-    step = vector_step(t.call, t.tiling, block.columns)
-    own = shares(block.rows, block.columns, t.dealing.cut, *step)[asc.get_sub_block_idx()]
-    placed = tuple(_sub_tiles(own, block, t))
-    if not placed:
+    placing = share.placing(block, t)
+    if not placing.placed:
         return
     n1 = block.n2 * t.call.shape.g + block.g
     row = ((block.b * t.query.n + n1) * t.query.s + block.s1) * STATISTICS
-    mask, mask_pitch = _mask(gm, block, n1, t)
-    bias = Bias(t.bias.pitch, t.bias.comes_first) if t.bias else None
     pse = gm.pse_shift[t.bias.head_at(block.b, n1) + _block_bias(block, t.bias)] if gm.pse_shift and t.bias else None
-    drop = Dropout(t.call.keep_prob, t.areas.kept is not None, t.key.s) if t.call.has_drop else None
+    drop = share.options.drop
     _vector_share(
         asc,
         gm.softmax_sum[row],
@@ -405,13 +449,13 @@ def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: in
         gm.workspace[t.areas.row_term + row],
         gm.workspace[_tile_at(t.areas.scores, core, block, t)],
         gm.workspace[_tile_at(t.areas.d_a, core, block, t)],
-        mask,
+        _mask(gm, block, n1, t),
         pse,
         _kept(gm, block, n1, drop, t) if drop else None,
-        Ub(buffer, t.ub),
-        placed,
+        share.ub,
+        placing,
         gm.query.dtype,
-        Options(t.scale, mask_pitch, bias, drop),
+        share.options,
     )
 
 
@@ -427,11 +471,12 @@ def _vector_share(
     pse: GlobalTensor | None,
     kept: GlobalTensor | None,
     ub: Ub,
-    placed: tuple[_Placed, ...],
+    placing: _Placing,
     element: DType,
     options: Options,
 ) -> None:
     """Steps A and B of one sub-tile after the other."""
+    placed = placing.placed
     for event_id in (STEP_A, STEP_B):
         asc.set_flag(HardEvent.MTE3_MTE2, event_id)
         asc.wait_flag(HardEvent.MTE3_MTE2, event_id)
@@ -530,12 +575,12 @@ def _small_mask_at(edge: int, sub: SubTile) -> int:
     return min(-edge, sub.rows) if edge < 0 else min(edge, sub.columns) * SMALL_MASK
 
 
-def _mask(gm: Tensors, block: Block, n1: int, t: SameAbTiling) -> tuple[GlobalTensor | None, int]:
-    """Return the mask from a block's first score on, a compressed one from its own begin, and its pitch."""
+def _mask(gm: Tensors, block: Block, n1: int, t: SameAbTiling) -> GlobalTensor | None:
+    """Return the mask from a block's first score on, a compressed one from its own begin."""
     mask = gm.atten_mask
     if mask is None or t.is_compressed:
-        return mask, SMALL_MASK
+        return mask
     axes = (1, 1, *mask.shape)[-4:]
     b, n = (block.b if axes[0] > 1 else 0), (n1 if axes[1] > 1 else 0)
     row = (b * axes[1] + n) * axes[2] + block.s1
-    return mask[row * t.key.s + block.s2], t.key.s
+    return mask[row * t.key.s + block.s2]
