@@ -55,7 +55,9 @@ CAP_MEMORY: dict[Buffer, Rule] = {
         "use a smaller tile, or fewer buffers",
         "platform files; asc-devkit docs, architecture pages",
         condition=f"What lies in {place.name} ends beyond the bytes it has"
-        + (", or, a warning, that the framework leaves a kernel on both kinds of cores." if place is Buffer.L1 else "."),
+        + (
+            ", or, a warning, that the framework leaves a kernel on both kinds of cores." if place is Buffer.L1 else "."
+        ),
         archs=() if place not in (Buffer.BT, Buffer.FB) else (2201, 3510, 3002),
     )
     for place in Buffer
@@ -63,8 +65,10 @@ CAP_MEMORY: dict[Buffer, Rule] = {
 }
 CAP_L1_MIXED = CAP_MEMORY[Buffer.L1].saying(
     "L1 use {got} B leaves less than the 256 B that the framework takes of a mixed kernel's (up to {wanted} B): {parts}",
-    "keep below, unless vector cores hand no products to the matmul library: a public kernel without such calls pins "
-    "all of L1",
+    (
+        "keep below, unless vector cores hand no products to the matmul library: a public kernel without such calls "
+        "pins all of L1"
+    ),
     "asc-devkit docs, architecture page 2201; ops-transformer op_kernel, flash_attention_score_grad SameAB",
     level="W",
 )

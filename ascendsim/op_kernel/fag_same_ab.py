@@ -1,8 +1,8 @@
 """FlashAttentionScoreGrad, template SameAB: an AIC and its two AIVs share blocks of scores, one block ahead.
 
-    AIV    zeros; row term; SyncAll
+    AIV    zeros; [bytes of the dropout mask]; row term; SyncAll
     AIC    S and dA of block t                          | dQ, dK, dV of block t - 1
-    AIV            P, A and dS of block t - 1, half of its strips of rows each
+    AIV            P, A and dS of block t - 1, half of its strips of rows, or in NZ of its columns, each
     AIV    SyncAll; scale, round and store the gradients
 
 Flags between an AIC and its AIVs have two ids each, for even and odd rounds. An AIC waits for the tiles of block t - 1
@@ -10,8 +10,13 @@ behind its products of block t, so these run beside the vector work; S, dA and w
 in GM. The first sums are added behind such a flag, which an AIV sets behind SyncAll: so every core's zeros are there.
 The public kernel has a TPipe for each phase; here one buffer of UB serves all, with the same places.
 Products go through the matmul operator's own loop, as the library's is not published: a row of blocks keeps its A in
-L1, and loads of B pass by. Those of the L1-custom form stand in `fag_l1_custom`. Order of the sums of several AICs:
-whoever comes first, in the simulator the cores in turns.
+L1, and loads of B pass by. Those of the L1-custom form stand in `fag_l1_custom` and `fag_l1_custom_sizes`.
+
+Order of the sums of several AICs: whoever comes first, in the simulator the cores in turns. The deterministic form has
+one of its own, whoever comes first: the first block of a tile is stored by its AIC, and round after round the total of
+the others' private tiles, core by core, is added by the AIV that owns the rows (`fag_private_sums`). There an AIC says
+after every block that its tiles are in GM, and after round t all AIVs add up round t - 1 between two SyncAlls, so two
+rounds without blocks of their own follow the last.
 Source: ops-transformer op_kernel, flash_attention_score_grad SameAB.
 """
 
@@ -71,7 +76,7 @@ SCORES_ARE_THERE = 1
 TILES_ARE_THERE = 4
 """Flag of the AIVs: A and dS of a block are in GM."""
 SUMS_ARE_THERE = 7
-"""Flag of the AIC: all its blocks are added up."""
+"""Flag of the AIC: all its blocks are added up; deterministic, this block is stored."""
 SMALL_MASK = 2048
 """Rows and columns of a compressed mask."""
 PREFIX_COLUMN = SMALL_MASK // 2
