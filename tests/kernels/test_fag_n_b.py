@@ -17,7 +17,7 @@ from ascendsim.op_host.fag_platform import fag_platform
 from ascendsim.op_host.fag_tiling import fag_tiling
 from ascendsim.op_kernel import fag_heads_pass, fag_whole_heads
 from ascendsim.record import AiCore
-from ascendsim.scenario import Scenario, scenario_from
+from ascendsim.scenario import Scenario, load_scenario, scenario_from, shipped
 from ascendsim.terms import HardEvent
 
 N, B = 11000, 10000
