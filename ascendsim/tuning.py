@@ -1,4 +1,4 @@
-"""What a tuner asks of a run: who has how much to do, whether Cube and Vector work at once, what time is lost to, traffic.
+"""What a tuner asks of a run: who has how much to do, do Cube and Vector work at once, what is time lost to, traffic.
 
 Pure functions of a program and its timeline's totals, so that they say the same of runs whose rows were not kept. One
 place for each figure: `analysis` has those of single pipes, waits at single lines and tensors.
@@ -17,9 +17,7 @@ from ascendsim.terms import CoreKind, Pipe
 
 UNITS = {CoreKind.AIC: Pipe.M, CoreKind.AIV: Pipe.V, CoreKind.AICORE: Pipe.V}
 """The pipe that computes on a kind of core."""
-BUBBLES = (
-    *(Wait.CROSS_CORE, Wait.FLAG, Wait.BUFFER, Wait.UNIT_FLAG, Wait.BARRIER, Wait.QUEUE_FULL, Wait.DISPATCH),
-)
+BUBBLES = (*(Wait.CROSS_CORE, Wait.FLAG, Wait.BUFFER, Wait.UNIT_FLAG, Wait.BARRIER, Wait.QUEUE_FULL, Wait.DISPATCH),)
 """Causes of cycles in which a pipe is not busy, in the order of reports."""
 
 
@@ -137,9 +135,7 @@ def bubbles(program: Program, timeline: Timeline) -> tuple[Bubbles, ...]:
     )
 
 
-def core_bubbles(
-    program: Program, timeline: Timeline, block: int, kind: CoreKind, pipe: Pipe
-) -> tuple[Bubbles, ...]:
+def core_bubbles(program: Program, timeline: Timeline, block: int, kind: CoreKind, pipe: Pipe) -> tuple[Bubbles, ...]:
     """Return where the cycles of a pipe went on each core of a kind in one block."""
     own = cores_of(program, kind)
     return tuple(_bubbles(timeline, kind, pipe, own[own == core]) for core in own[own // program.block_cores == block])
@@ -161,7 +157,9 @@ def places(found: Sequence[Bubbles], causes: Sequence[Cause]) -> tuple[Place, ..
     out = []
     for lane in found:
         for wait, cycles in lane.lost.items() if lane.pipe is not Pipe.S else ():
-            own = [c for c in causes if c.wait is wait and c.kind in (lane.kind, None) and c.pipe in (lane.pipe, Pipe.S)]
+            own = [
+                c for c in causes if c.wait is wait and c.kind in (lane.kind, None) and c.pipe in (lane.pipe, Pipe.S)
+            ]
             if own:
                 most = max(own, key=lambda c: c.cycles)
                 out.append(Place(lane.kind, lane.pipe, wait, cycles, most.line, most.name, most.pipe is Pipe.S))

@@ -144,7 +144,7 @@ class Estimate:
 
 
 FLOP_CONVENTION: Final = (
-    "5 products, 2 * scores * (3 D + 2 Dv), of all scores in blocks: hidden ones inside a block count, skipped blocks do not"
+    "5 products, 2 * scores * (3 D + 2 Dv); hidden scores inside a block count, skipped blocks do not"
 )
 
 
