@@ -75,7 +75,10 @@ LAYERS = {
     "known_errors": {"errors"},
     "error_bar": {"known_errors", "leaning", "terms"},
     "window": {"engine", "errors", "program"},
+    "work": set(),
+    "tuning": {"analysis", "engine", "program", "terms"},
     "result": {
+        *("tuning", "work"),
         *(
             "analysis",
             "computed",
@@ -91,22 +94,25 @@ LAYERS = {
         ),
     },
     "words": {"analysis", "engine", "record", "result", "terms"},
-    "report": {"analysis", "error_bar", "errors", "result", "terms", "words"},
+    "report": {"analysis", "error_bar", "errors", "report_tuning", "result", "terms", "words"},
+    "report_tuning": {"engine", "result", "tuning"},
     "trace": {"__init__", "analysis", "device", "engine", "isa", "program", "result", "terms"},
     "plot": {
         *("analysis", "device", "engine", "fidelity", "isa", "painter", "plan", "program", "result", "stored", "terms"),
-        "tmpsize",
+        *("tmpsize", "tuning"),
     },
     "user_code": {"errors", "files"},
     "files": {"errors"},
     "arrays": {"dtypes", "errors", "files"},
     "fag_notes": {"errors", "op_host"},
-    "fag_operator": {"device", "dtypes", "errors", "fag_notes", "op_host", "reference"},
+    "fag_operator": {"device", "dtypes", "errors", "fag_notes", "op_host", "reference", "work"},
     "fag": {
         *("device", "dtypes", "engine", "errors", "fag_answer", "fag_request", "machine", "op_host", "result"),
         *("scenario", "terms"),
     },
-    "operators": {"device", "dtypes", "errors", "fag_operator", "op_host", "op_kernel", "record", "reference", "terms"},
+    "operators": {
+        *("device", "dtypes", "errors", "fag_operator", "op_host", "op_kernel", "record", "reference", "terms", "work"),
+    },
     "scenario": {"device", "dtypes", "errors", "files", "operators"},
     "fills": {"dtypes", "errors", "scenario", "terms"},
     "expect": {"arrays", "errors", "operators", "result", "scenario", "user_code"},
@@ -141,6 +147,7 @@ LAYERS = {
             "terms",
             "user_code",
             "window",
+            "work",
         ),
     },
     "api": {
@@ -161,7 +168,7 @@ LAYERS = {
         *("files", "report", "scenario", "terms", "tmpsize", "tpipe"),
     },
     "painter": {"errors"},
-    "stored": {"__init__", "computed", "device", "engine", "errors", "program", "result"},
+    "stored": {"__init__", "computed", "device", "engine", "errors", "program", "result", "work"},
     "runfolder": {
         "__init__",
         "arrays",

@@ -71,7 +71,7 @@ class Slow:
         return cycles, counts
 
     def lost(self):
-        """[core, pipe, Wait], cycle by cycle: what holds a pipe's row, else its scalar unit, else nothing but dispatch."""
+        """[core, pipe, Wait], cycle by cycle: what holds a pipe's row, else its scalar unit, else dispatch."""
         t, p = self.t, self.p
         lost = np.zeros((*self.busy.shape[:2], len(Wait)), int)
         held = np.zeros(self.busy.shape, int)
