@@ -155,7 +155,7 @@ class Product:
 
 
 def nz_sum_at(rows: Rows, b: int, n: int, s: int) -> int:
-    """Return where the NZ sums of a row of a head begin: heads follow one another (inferred) [floats]."""
+    """Return where the NZ sums of a row of a head begin: heads follow one another whatever the layout [floats]."""
     return (b * rows.n + n) * rows.s * align_up(rows.columns, CUBE_SIDE) + s * CUBE_SIDE
 
 

@@ -1,7 +1,6 @@
 """What the kernel of template SameAB is given: places in GM and UB, the products of a block, and who computes what.
 
-The order of areas and offsets inside the workspace's "S and dA" term is not published; here dA (mm1) lies before S
-(mm2), and in each the AICs' two buffers follow one another.
+In the workspace's "S and dA" term dA (mm1) lies before S (mm2), and in each the AICs' two buffers follow one another.
 
 Source: ops-transformer op_kernel, flash_attention_score_grad SameAB.
 """

@@ -1,8 +1,8 @@
 """FlashAttentionScoreGrad, template SameAB: an AIC and its two AIVs share blocks of scores, one block ahead.
 
-    AIV    zeros; row term; SyncAll
+    AIV    zeros; [bytes of the dropout mask]; row term; SyncAll
     AIC    S and dA of block t                          | dQ, dK, dV of block t - 1
-    AIV            P, A and dS of block t - 1, half of its strips of rows each
+    AIV            P, A and dS of block t - 1, half of its strips of rows, or in NZ of its columns, each
     AIV    SyncAll; scale, round and store the gradients
 
 Flags between an AIC and its AIVs have two ids each, for even and odd rounds. An AIC waits for the tiles of block t - 1
@@ -10,8 +10,13 @@ behind its products of block t, so these run beside the vector work; S, dA and w
 in GM. The first sums are added behind such a flag, which an AIV sets behind SyncAll: so every core's zeros are there.
 The public kernel has a TPipe for each phase; here one buffer of UB serves all, with the same places.
 Products go through the matmul operator's own loop, as the library's is not published: a row of blocks keeps its A in
-L1, and loads of B pass by. Those of the L1-custom form stand in `fag_l1_custom`. Order of the sums of several AICs:
-whoever comes first, in the simulator the cores in turns.
+L1, and loads of B pass by. Those of the L1-custom form stand in `fag_l1_custom` and `fag_l1_custom_sizes`.
+
+Order of the sums of several AICs: whoever comes first, in the simulator the cores in turns. The deterministic form has
+one of its own, whoever comes first: the first block of a tile is stored by its AIC, and round after round the total of
+the others' private tiles, core by core, is added by the AIV that owns the rows (`fag_private_sums`). There an AIC says
+after every block that its tiles are in GM, and after round t all AIVs add up round t - 1 between two SyncAlls, so two
+rounds without new scores follow the last.
 Source: ops-transformer op_kernel, flash_attention_score_grad SameAB.
 """
 
@@ -23,7 +28,7 @@ from ascendsim.dtypes import FLOAT, DType
 from ascendsim.memory import GlobalTensor
 from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block, Share, shares, vector_step
 from ascendsim.op_host.fag_parts import BUFFERS, Rows, nz_sum_at, score_pitch
-from ascendsim.op_host.fag_private_sums import PrivateSums
+from ascendsim.op_host.fag_private_sums import PrivateSums, RoundBlock
 from ascendsim.op_host.fag_same_ab import Products, SameAbTiling, block_products
 from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
 from ascendsim.op_kernel.fag_l1_custom import (
@@ -80,7 +85,7 @@ SCORES_ARE_THERE = 1
 TILES_ARE_THERE = 4
 """Flag of the AIVs: A and dS of a block are in GM."""
 SUMS_ARE_THERE = 7
-"""Flag of the AIC: all its blocks are added up."""
+"""Flag of the AIC: all its blocks are added up; deterministic, this block is stored."""
 STATISTICS = 8
 """How often GM holds a row's statistic: one datablock."""
 
@@ -185,14 +190,12 @@ def _gradient_products(
         return
     products, adds = _products(block, t), t.private is None
     one = t.private.block_of(core, block.turn) if t.private else None
-    if t.private and one and not one.stores_dq:
-        dq = gm.workspace[t.private.dq.tile_at(one)]
-        products = replace(products, dq=replace(products.dq, c_pitch=t.private.dq.pitch(block.rows)))
-    if t.private and one and not one.stores_dk_dv:
-        dk, dv = (gm.workspace[tiles.tile_at(one)] for tiles in (t.private.dk, t.private.dv))
-        own_dk = replace(products.dk, c_pitch=t.private.dk.pitch(block.columns))
-        own_dv = replace(products.dv, c_pitch=t.private.dv.pitch(block.columns))
-        products = replace(products, dk=own_dk, dv=own_dv)
+    if t.private and one:
+        products = _to_private_tiles(products, one, t.private)
+        if not one.stores_dq:
+            dq = gm.workspace[t.private.dq.tile_at(one)]
+        if not one.stores_dk_dv:
+            dk, dv = (gm.workspace[tiles.tile_at(one)] for tiles in (t.private.dk, t.private.dv))
     with asc.trace("dQ"):
         _multiply(asc, d_s, key, dq, queues, products.dq, adds)
     with asc.trace("dK"):
@@ -211,6 +214,16 @@ def _sum_at(rows: Rows, b: int, n: int, s: int, t: SameAbTiling) -> int:
 def _products(block: Block, t: SameAbTiling) -> Products:
     is_whole = (block.rows, block.columns) == (t.products.scores.m, t.products.scores.n)
     return t.products if is_whole else block_products(t.call, t.tiling, block.rows, block.columns)
+
+
+def _to_private_tiles(products: Products, one: RoundBlock, private: PrivateSums) -> Products:
+    """Return the products with the pitches of private tiles, where they go there."""
+    if not one.stores_dq:
+        products = replace(products, dq=replace(products.dq, c_pitch=private.dq.pitch(one.block.rows)))
+    if one.stores_dk_dv:
+        return products
+    dk = replace(products.dk, c_pitch=private.dk.pitch(one.block.columns))
+    return replace(products, dk=dk, dv=replace(products.dv, c_pitch=private.dv.pitch(one.block.columns)))
 
 
 @tile
