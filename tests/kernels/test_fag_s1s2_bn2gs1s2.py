@@ -32,6 +32,8 @@ CASES = {
     "D in two parts": case((1, 1, 16, 32, 96, 96)),
     "Dv less than D": case((1, 1, 16, 32, 192, 128), layout="SBH"),
     "tails": case((1, 2, 24, 40, 40, 24), layout="BSH"),
+    "S1 1040": case((1, 1, 1040, 16, 16, 16)),
+    "S1 that the matmul tiling cuts into 24 at a time": case((1, 1, 40, 48, 40, 40)),
     "a row left over": case((1, 1, 17, 16, 16, 16), (16, 16), vec_s1=16, vec_s2=16),
     "bf16, two query heads for a key head": case(
         (1, 4, 16, 128, 32, 32), layout="BSND", n2=2, dtype="bfloat16_t", vec_s1=16, vec_s2=16
