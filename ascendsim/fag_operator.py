@@ -1,6 +1,8 @@
 """FlashAttentionScoreGrad in scenarios: its call from the tensors, inputs that fit each other, expected gradients."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -8,16 +10,29 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from ascendsim.device import Device
-from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, INT8, UINT8, DType
-from ascendsim.errors import InputError
-from ascendsim.op_host.fag_call import AXES, COMPRESSED_MASK_MODES, FagCall, read_shape
+from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, UINT8, DType
+from ascendsim.errors import Finding, InputError
+from ascendsim.fag_notes import hidden_rows, notes
+from ascendsim.op_host.fag_block_order import BlockOrder, dealt
+from ascendsim.op_host.fag_call import AXES, COMPRESSED_MASK_MODES, PREFIX_MODES, FagCall, read_shape
+from ascendsim.op_host.fag_checks import (
+    drop_reasons,
+    keep_prob_reasons,
+    mask_reasons,
+    mask_size_reasons,
+    prefix_reasons,
+    sparse_mode_reasons,
+)
+from ascendsim.op_host.fag_dealing import dealing
 from ascendsim.op_host.fag_estimate import FLOP_CONVENTION, flop_per_score
 from ascendsim.op_host.fag_kernels import FagKernelTiling, kernel_tiling
-from ascendsim.op_host.fag_params import FagDtype, FagParams
+from ascendsim.op_host.fag_params import INNER_PSE_TYPES, FagDtype, FagParams
 from ascendsim.op_host.fag_platform import fag_platform
 from ascendsim.op_host.fag_result import TileOverride
+from ascendsim.op_host.fag_shift import shifted
 from ascendsim.op_host.fag_tiling import fag_tiling
 from ascendsim.reference.attention import Attention
+from ascendsim.terms import DATABLOCK_BYTES
 from ascendsim.work import Work
 
 Array = NDArray[Any]
@@ -25,8 +40,11 @@ Shapes = Mapping[str, tuple[tuple[int, ...], DType]]
 
 INPUTS: Final = ("query", "key", "value", "dy", "softmax_max", "softmax_sum", "attention_in")
 OUTPUTS: Final = ("dq", "dk", "dv")
-OPTIONAL: Final = ("atten_mask", "pse_shift", "drop_mask")
-MADE: Final = frozenset({"softmax_max", "softmax_sum", "attention_in", "atten_mask", "drop_mask"})
+UNWRITTEN: Final = ("dpse",)
+"""Outputs that the operator takes and never writes."""
+_UNREAD: Final = ("padding_mask", "softmax_in")
+OPTIONAL: Final = ("atten_mask", "pse_shift", "drop_mask", *_UNREAD, *UNWRITTEN)
+MADE: Final = frozenset({"softmax_max", "softmax_sum", "attention_in", "atten_mask", "pse_shift", "drop_mask"})
 """Inputs that `fill = "operator"` makes from the others."""
 WORKSPACE: Final = "workspace"
 
@@ -42,7 +60,14 @@ _PUBLIC: Final = {
     "drop_mask": "dropMask",
 }
 """The interface's spelling of names that differ from it."""
-_BYTES: Final = (INT8, UINT8)
+_KEYS: Final = ("keep_prob", "pre_tokens", "sparse_mode", "pse_type", "prefix", "head_num")
+"""Keys with which the host may begin a reason."""
+_MASKS: Final = {
+    "atten_mask": "uint8_t or bool, 1 = not computed",
+    "drop_mask": "uint8_t, a bit for each score, 1 = kept",
+}
+_TRIANGLE: Final = 2048
+"""Rows and columns of the compressed mask's triangle; the prefix follows below it."""
 
 
 class FagKeys(BaseModel):
@@ -53,11 +78,14 @@ class FagKeys(BaseModel):
     head_num: int = Field(ge=1)
     layout: Literal["BSH", "SBH", "BSND", "BNSD"] = "BNSD"
     scale: float | None = None
-    sparse_mode: int = Field(default=0, ge=0, le=4)
+    sparse_mode: int = 0
     pre_tokens: int = 65536
     next_tokens: int = 65536
+    prefix: list[int] = []
+    """Of each batch, sparse modes 5 and 6."""
     keep_prob: float = 1.0
-    pse_type: int = Field(default=1, ge=0, le=1)
+    pse_type: int = 1
+    inner_precise: int = 0
     deterministic: bool = False
     template: int | None = None
     """Priority of the only template to ask; left out, all are asked as the operator asks them."""
@@ -65,6 +93,14 @@ class FagKeys(BaseModel):
     cv_s2: int | None = Field(default=None, ge=1)
     vec_s1: int | None = Field(default=None, ge=1)
     vec_s2: int | None = Field(default=None, ge=1)
+    units: int | None = Field(default=None, ge=1)
+    cv_units: int | None = Field(default=None, ge=1)
+    workspace_shift_bytes: int = Field(default=0, ge=0, multiple_of=DATABLOCK_BYTES)
+    """How much later than the operator's all areas of the workspace begin, template SameAB."""
+    block_order: BlockOrder = "blocks"
+    """What goes to a core at a time, template SameAB."""
+    block_cores: int | None = Field(default=None, ge=1)
+    """How many AICs take blocks, template SameAB."""
 
 
 # ---- host ------------------------------------------------------------------------------------------------------------
@@ -80,18 +116,77 @@ def fag_host(device: Device, shapes: Shapes, keys: FagKeys, nums: Mapping[str, i
     del nums
     params = _params(shapes, keys)
     _check_shapes(shapes, params)
-    override = TileOverride(keys.cv_s1, keys.cv_s2, keys.vec_s1, keys.vec_s2)
-    tiling = fag_tiling(params, device, priority=keys.template, override=override)
+    tiling = fag_tiling(params, device, priority=keys.template, override=_override(keys))
     if tiling.status == "failed":
-        raise InputError("; ".join(tiling.reasons))
-    names = (*(name for name in (*INPUTS, *OUTPUTS, *OPTIONAL) if name in shapes), WORKSPACE)
+        raise InputError("; ".join(map(_spelled, tiling.reasons)))
     call = FagCall(params, read_shape(params), fag_platform(device))
-    return kernel_tiling(call, tiling, names)
+    _check_options(call)
+    names = (*(name for name in (*INPUTS, *OUTPUTS, *OPTIONAL) if name in shapes), WORKSPACE)
+    return dealt(
+        shifted(kernel_tiling(call, tiling, names), keys.workspace_shift_bytes), keys.block_order, keys.block_cores
+    )
+
+
+def _prefixes_outside(params: FagParams) -> list[str]:
+    """Return what the page's constraints say against prefixes; the host takes any.
+
+    Source: ops-transformer docs, aclnnFlashAttentionScoreGrad page, constraints.
+    """
+    least = max(params.kv_len - params.q_len, 0)
+    return [
+        f"prefix of batch {batch} is {prefix}: must be {least}..{params.kv_len}"
+        for batch, prefix in enumerate(params.prefix)
+        if not least <= prefix <= params.kv_len
+    ]
+
+
+def _override(keys: FagKeys) -> TileOverride:
+    return TileOverride(keys.cv_s1, keys.cv_s2, keys.vec_s1, keys.vec_s2, keys.units, keys.cv_units)
+
+
+def _spelled(reason: str) -> str:
+    """Return a reason of the host with the argument that it begins with as a scenario spells it."""
+    word = re.split(r"\W", reason, maxsplit=1)[0]
+    snake = re.sub("(?=[A-Z])", "_", word).lower()
+    if snake in _KEYS:
+        return f"tiling.{snake}{reason.removeprefix(word)}"
+    if snake in (*INPUTS, *OUTPUTS, *OPTIONAL):
+        return f"tensors.{snake}{reason.removeprefix(word)}"
+    return reason
+
+
+def _check_options(call: FagCall) -> None:
+    """Refuse options that templates N and B do not look at, and those that no kernel has.
+
+    Raises:
+        InputError: names the key.
+    """
+    params = call.params
+    wrong = [*keep_prob_reasons(call), *drop_reasons(call, checks_size=True), *sparse_mode_reasons(call)]
+    wrong += prefix_reasons(call)
+    if params.sparse_mode not in COMPRESSED_MASK_MODES:
+        wrong += [*mask_reasons(call, own_dtype_too=False), *mask_size_reasons(call)]
+    if params.sparse_mode in PREFIX_MODES and len(params.prefix) not in (0, params.batch):
+        wrong.append(f"prefix has {len(params.prefix)} numbers: must be one for each of {params.batch} batches")
+    elif params.sparse_mode in PREFIX_MODES:
+        wrong += _prefixes_outside(params)
+    if wrong:
+        raise InputError("; ".join(map(_spelled, wrong)))
+    if call.is_inner_pse:
+        raise InputError(
+            f"tiling.pse_type = {params.pse_type}: the bias is made from slopes inside; the host answers (ascendsim "
+            "fag), a kernel is not there: give the whole bias as tensors.pse_shift with pse_type 0 or 1"
+        )
 
 
 def fag_workspace_bytes(tiling: FagKernelTiling) -> int:
     """Return the length of the workspace."""
     return tiling.workspace_bytes
+
+
+def fag_block_dim(tiling: FagKernelTiling) -> int:
+    """Return the AI Cores to launch."""
+    return tiling.block_dim
 
 
 def fag_work(tiling: FagKernelTiling) -> Work:
@@ -150,13 +245,21 @@ def _params(shapes: Shapes, keys: FagKeys) -> FagParams:
         sparse_mode=keys.sparse_mode,
         pre_tokens=keys.pre_tokens,
         next_tokens=keys.next_tokens,
+        prefix=tuple(keys.prefix),
         atten_mask=_shape_of("atten_mask", shapes),
         pse=_shape_of("pse_shift", shapes),
         drop_mask=_shape_of("drop_mask", shapes),
         keep_prob=keys.keep_prob,
         pse_type=keys.pse_type,
+        inner_precise=keys.inner_precise,
         deterministic=keys.deterministic,
     )
+
+
+def _kind(name: str, params: FagParams) -> DType:
+    """Return the element type that a tensor must have."""
+    is_slopes = name in ("pse_shift", "dpse") and params.pse_type in INNER_PSE_TYPES
+    return FLOAT if name.startswith("softmax") or is_slopes else params.element
 
 
 def _shape_of(name: str, shapes: Shapes) -> tuple[int, ...] | None:
@@ -165,12 +268,14 @@ def _shape_of(name: str, shapes: Shapes) -> tuple[int, ...] | None:
 
 def _check_shapes(shapes: Shapes, params: FagParams) -> None:
     for name, (shape, element) in shapes.items():
+        if name in _UNREAD or (name in UNWRITTEN and params.pse is None):
+            continue
         if name in ("atten_mask", "drop_mask"):
-            if element not in _BYTES:
-                raise InputError(f"tensors.{name}: dtype {element}; must be uint8_t or int8_t")
+            if element is not UINT8:
+                raise InputError(f"tensors.{name} is {element}: must be {_MASKS[name]}")
             continue
         wanted = params.shape_of(_PUBLIC.get(name, name))
-        kind = FLOAT if name.startswith("softmax") else params.element
+        kind = _kind(name, params)
         if shape != wanted or element is not kind:
             raise InputError(
                 f"tensors.{name} is {element} {list(shape)}, must be {kind} {list(wanted or ())} for this query and key"
@@ -181,7 +286,7 @@ def _check_shapes(shapes: Shapes, params: FagParams) -> None:
 
 
 def fag_made(inputs: Mapping[str, Array], keys: FagKeys, shapes: Shapes) -> dict[str, Array]:
-    """Return float64 values of inputs that follow from the others: the mask, and what the forward pass leaves.
+    """Return float64 values of inputs that follow from the others: masks, a bias, and what the forward pass leaves.
 
     Args:
         inputs: those that are given.
@@ -193,6 +298,9 @@ def fag_made(inputs: Mapping[str, Array], keys: FagKeys, shapes: Shapes) -> dict
         made["atten_mask"] = _mask(shapes["atten_mask"][0], keys)
     if "drop_mask" in shapes:
         made["drop_mask"] = _drop_mask(shapes["drop_mask"][0], keys)
+    if "pse_shift" in shapes:
+        shape, element = shapes["pse_shift"]
+        made["pse_shift"] = _alibi(shape, _params(_shapes_of(inputs), keys)).astype(element.numpy).astype(np.float64)
     given = dict(inputs) | made
     params = _params(_shapes_of(given), keys)
     forward = _attention(params).forward(
@@ -201,7 +309,7 @@ def fag_made(inputs: Mapping[str, Array], keys: FagKeys, shapes: Shapes) -> dict
         given["value"],
         pse=given.get("pse_shift"),
         atten_mask=_hidden(params, given.get("atten_mask")),
-        drop_mask=_bits(given.get("drop_mask")),
+        drop_mask=_bits(given, keys),
     )
     made |= {
         "softmax_max": forward.softmax_max,
@@ -217,13 +325,29 @@ def _shapes_of(inputs: Mapping[str, Array]) -> Shapes:
 
 
 def _mask(shape: tuple[int, ...], keys: FagKeys) -> Array:
-    """A triangle for the modes that take one; else what the tokens hide, for every batch and head."""
+    """The small triangle for the modes that take one; else what tokens or prefixes hide, for every batch and head."""
     rows, columns = np.arange(shape[-2])[:, None], np.arange(shape[-1])
     if keys.sparse_mode in COMPRESSED_MASK_MODES:
-        hidden = columns > rows
+        hidden = np.where(rows < _TRIANGLE, columns > rows, columns >= _TRIANGLE // 2)
+    elif keys.sparse_mode in PREFIX_MODES:
+        hidden = _behind_prefix(keys.prefix, shape[-2], shape[-1])
     else:
         hidden = (columns - rows > keys.next_tokens) | (rows - columns > keys.pre_tokens)
+    if len(shape) == 2 and hidden.ndim == 4:
+        if len(hidden) > 1:
+            raise InputError(
+                f"tensors.atten_mask.shape = {list(shape)}: each batch has its own prefix; must be "
+                f"[{len(hidden)}, 1, {shape[0]}, {shape[1]}]"
+            )
+        hidden = hidden[0, 0]
     return np.broadcast_to(hidden, shape).astype(np.float64)
+
+
+def _behind_prefix(prefix: Sequence[int], q_len: int, kv_len: int) -> Array:
+    """Which scores lie behind both their batch's prefix and the diagonal from the bottom right, [B, 1, S1, S2]."""
+    columns = np.arange(kv_len)
+    is_later = columns - np.arange(q_len)[:, None] > kv_len - q_len
+    return is_later & (columns >= np.asarray(prefix or [0], np.int64)[:, None, None, None])
 
 
 def _drop_mask(shape: tuple[int, ...], keys: FagKeys) -> Array:
@@ -232,7 +356,20 @@ def _drop_mask(shape: tuple[int, ...], keys: FagKeys) -> Array:
     return np.packbits(kept, axis=-1, bitorder="little")[..., 0].astype(np.float64)
 
 
-def _bits(drop_mask: Array | None) -> Array | None:
+def _alibi(shape: tuple[int, ...], params: FagParams) -> Array:
+    """A bias that falls with the distance of query and key, head for head less; of fewer rows than S1 the last ones.
+
+    Source: Press, Smith, Lewis: Train Short, Test Long (ALiBi): slopes 2^(-8 n / N) for heads 1 to N.
+    """
+    rows = np.arange(params.kv_len - shape[-2], params.kv_len)
+    distance = np.abs(rows[:, None] - np.arange(shape[-1]))
+    slopes = 2.0 ** (-8 * np.arange(1, params.N1 + 1) / params.N1)
+    return np.broadcast_to(-slopes[:, None, None] * distance, shape)
+
+
+def _bits(inputs: Mapping[str, Array], keys: FagKeys) -> Array | None:
+    """Return the drop mask; without dropout it is not read."""
+    drop_mask = inputs.get("drop_mask") if keys.keep_prob < 1 else None
     return None if drop_mask is None else np.asarray(drop_mask).astype(np.uint8)
 
 
@@ -248,6 +385,8 @@ def _hidden(params: FagParams, mask: Array | None) -> Array | None:
         return apart > 0
     if params.sparse_mode == 3:
         return apart > longer
+    if params.sparse_mode == 6:
+        return _behind_prefix(params.prefix, params.q_len, params.kv_len)
     return (apart > params.next_tokens + longer) | (-apart > params.pre_tokens - longer)
 
 
@@ -258,22 +397,67 @@ def _attention(params: FagParams) -> Attention:
     )
 
 
-# ---- expected values -------------------------------------------------------------------------------------------------
+# ---- what to know of a call, and expected values ---------------------------------------------------------------------
+
+
+def fag_notes(shapes: Shapes, keys: FagKeys, inputs: Mapping[str, Array]) -> tuple[Finding, ...]:
+    """Return what to know of a call: arguments that are not read, rows without a key."""
+    return tuple(notes(_params(shapes, keys), shapes, inputs.get("atten_mask")))
 
 
 def fag_reference(
-    inputs: Mapping[str, Array], keys: FagKeys, outputs: Mapping[str, DType]
-) -> dict[str, tuple[Array, Array]]:
-    """Return (values, how far off each may be) of the gradients, in float64 from query, key, value and dy alone."""
+    inputs: Mapping[str, Array], keys: FagKeys, outputs: Mapping[str, DType], device: Device
+) -> dict[str, tuple[Array, Array, str]]:
+    """Return (values, how far off each may be, what to know) of the gradients.
+
+    They are made in float64 from query, key, value and dy alone. Rows all of whose keys are hidden are as the kernel
+    has them: P = 1 / S2 in the blocks of scores that it computes; what to know is how far P = 0 would be away.
+    """
     params = _params(_shapes_of(inputs), keys)
-    gradients = _attention(params).backward(
+    values = _gradients(inputs, keys, _attention(params), _left_out(inputs, keys, device))
+    notes_of = dict.fromkeys(OUTPUTS, "")
+    if hidden_rows(params, inputs.get("atten_mask"), has_mask="atten_mask" in inputs).any():
+        other = _gradients(inputs, keys, replace(_attention(params), hidden_row_is_zero=True), None)
+        for name, x in values.items():
+            away = np.abs(x - other[name]).max()
+            notes_of[name] = f"rows without a key have P = 1/S2 here, with P = 0 values are up to {away:.3g} away"
+    return {
+        name: (x, _PRECISION[outputs[name].name] * np.maximum(1, np.abs(x)), notes_of[name])
+        for name, x in values.items()
+    }
+
+
+def _gradients(
+    inputs: Mapping[str, Array], keys: FagKeys, layer: Attention, left_out: Array | None
+) -> dict[str, Array]:
+    gradients = layer.backward(
         inputs["query"],
         inputs["key"],
         inputs["value"],
         inputs["dy"],
         pse=inputs.get("pse_shift"),
-        drop_mask=_bits(inputs.get("drop_mask")),
-        atten_mask=_hidden(params, inputs.get("atten_mask")),
+        drop_mask=_bits(inputs, keys),
+        atten_mask=_hidden(_params(_shapes_of(inputs), keys), inputs.get("atten_mask")),
+        left_out=left_out,
     )
-    values = {"dq": gradients.dq, "dk": gradients.dk, "dv": gradients.dv}
-    return {name: (x, _PRECISION[outputs[name].name] * np.maximum(1, np.abs(x))) for name, x in values.items()}
+    return {"dq": gradients.dq, "dk": gradients.dk, "dv": gradients.dv}
+
+
+def _left_out(inputs: Mapping[str, Array], keys: FagKeys, device: Device) -> Array | None:
+    """Return which scores lie in blocks that the kernel skips, [B or 1, 1, S1, S2]; None for none.
+
+    It matters only for rows all of whose keys are hidden: any other row has P = 0 there.
+    """
+    params = _params(_shapes_of(inputs), keys)
+    if not hidden_rows(params, inputs.get("atten_mask"), has_mask="atten_mask" in inputs).any():
+        return None
+    tiling = fag_tiling(params, device, priority=keys.template, override=_override(keys))
+    dealt = dealing(FagCall(params, read_shape(params), fag_platform(device)), tiling)
+    if tiling.split is not None or dealt is None:
+        return None
+    found = np.ones((len(dealt.runs), 1, params.q_len, params.kv_len), np.bool_)
+    for batch, run in zip(found, dealt.runs, strict=True):
+        group = run.group
+        for s1, s2, rows, columns in zip(group.s1, group.s2, group.rows, group.columns, strict=True):
+            batch[0, s1 : s1 + rows, s2 : s2 + columns] = False
+    return found

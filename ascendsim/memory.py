@@ -69,6 +69,10 @@ class LocalTensor:
         """Return the same bytes seen as another element type, given as DType or by name ("float")."""
         return replace(self, dtype=dtype(element))
 
+    def with_size(self, count: int) -> "LocalTensor":
+        """Return the window that ends behind `count` elements, where AscendC's SetSize changes the tensor."""
+        return replace(self, allocation_bytes=self.offset_bytes + index(count) * self.dtype.bytes)
+
     @property
     def start_bytes(self) -> int:
         """Address of the window's first byte in its memory."""

@@ -104,7 +104,12 @@ LAYERS = {
     "user_code": {"errors", "files"},
     "files": {"errors"},
     "arrays": {"dtypes", "errors", "files"},
-    "fag_operator": {"device", "dtypes", "errors", "op_host", "reference", "work"},
+    "fag_notes": {"errors", "op_host"},
+    "fag_operator": {"device", "dtypes", "errors", "fag_notes", "op_host", "reference", "work"},
+    "fag": {
+        *("device", "dtypes", "engine", "errors", "fag_answer", "fag_request", "machine", "op_host", "result"),
+        *("scenario", "terms"),
+    },
     "operators": {
         *("device", "dtypes", "errors", "fag_operator", "op_host", "op_kernel", "record", "reference", "terms", "work"),
     },
@@ -215,8 +220,10 @@ LAYERS = {
     "rule_codes": {"catalogue", "errors"},
     "check_kernel": {"errors", "files", "scenario"},
     "check_tiling": {"device", "dtypes", "errors", "machine", "op_host", "operators", "plan", "scenario", "terms"},
+    "check_fag": {"errors", "fag_answer", "fag_notes", "fag_request", "op_host", "show_fag"},
     "check_target": {
-        *("check_kernel", "check_tiling", "errors", "files", "machine", "places", "plan", "rule_codes", "scenario"),
+        *("check_fag", "check_kernel", "check_tiling", "errors", "files", "machine", "places", "plan", "rule_codes"),
+        "scenario",
     },
     "fag_request": {"errors", "files", "op_host", "scenario", "terms"},
     "fag_answer": {"device", "errors", "fag_request", "op_host", "terms"},
@@ -229,6 +236,7 @@ LAYERS = {
         "api",
         "device",
         "errors",
+        "fag",
         "isa",
         "machine",
         "record",

@@ -65,6 +65,7 @@ class Step:
         pipe: where it runs.
         flag: event and id, of SET and WAIT.
         accesses: numbers of what it touches.
+        is_shared: whether rows of other cores can meet it: it touches GM, or is about a flag between cores.
     """
 
     act: Act
@@ -72,6 +73,7 @@ class Step:
     pipe: Pipe
     flag: tuple[int, int] = (-1, -1)
     accesses: tuple[int, ...] = ()
+    is_shared: bool = False
 
 
 class Accesses:
@@ -82,11 +84,9 @@ class Accesses:
         self.places = program.places({})
         self.all: list[Access] = []
         self.steps: list[tuple[Step, ...]] = [self._steps(n, t) for n, t in enumerate(program.templates)]
-        self.mark = len(self.all)
-        """An access of no bytes: where it lies in a log says what is behind it."""
-        self.crossed = self.mark + 1
-        """Another: behind it a pipe has waited for another core."""
-        self.all += [Access(n, -1, -1, "", "", Pipe.S, FAR, -FAR, writes=False) for n in (self.mark, self.crossed)]
+        self.crossed = len(self.all)
+        """An access of no bytes: behind it a pipe has waited for another core."""
+        self.all.append(Access(self.crossed, -1, -1, "", "", Pipe.S, FAR, -FAR, writes=False))
         self._meets: dict[tuple[int, int], bool] = {}
         self._bytes: dict[int, Bytes] = {}
         self._shapes: dict[Hashable, RowLanes] = {}
@@ -201,11 +201,13 @@ class Accesses:
                 everything = row.pipe is Pipe.S
                 found.append(Step(Act.BARRIER_ALL if everything else Act.BARRIER, at, row.pipe))
             elif name == "cross_core_set_flag":
-                found.append(Step(Act.CROSS_SET, at, row.pipe))
+                found.append(Step(Act.CROSS_SET, at, row.pipe, is_shared=True))
             elif name == "cross_core_wait_flag":
-                found.append(Step(Act.CROSS_WAIT, at, row.pipe))
+                found.append(Step(Act.CROSS_WAIT, at, row.pipe, is_shared=True))
             elif touched:
-                found.append(Step(Act.TOUCH, at, row.pipe, accesses=self._new(number, template, at)))
+                is_shared = any(template.tensors[t.tensor].buffer is Buffer.GM for t in touched)
+                own = self._new(number, template, at)
+                found.append(Step(Act.TOUCH, at, row.pipe, accesses=own, is_shared=is_shared))
         return tuple(found)
 
     def _new(self, number: int, template: Template, at: int) -> tuple[int, ...]:

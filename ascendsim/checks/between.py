@@ -2,10 +2,11 @@
 
 A row of one core comes before a row of another if a set behind the first, on a pipe that knows it to be finished,
 leads over waits and sets to a wait in front of the second. Each wait has a clock: for every core and pipe that sets
-flags, how many of its sets have happened then. Which sets are behind a row and which waits are in front of one `order`
-says, once for each template and state; sets and waits pair by their number, whatever the timeline says.
+flags, how many of its sets have happened then. Which sets are behind a row and which waits are in front of one follows
+from `history`; sets and waits pair by their number, whatever the timeline says.
 
-A pipe sets its flags in order: whatever is in front of one of its sets is in front of the next, too.
+A pipe sets its flags in order: whatever is in front of one of its sets is in front of the next, too. So of a row only
+the first set behind it on each pipe counts, and the last wait in front of it on each.
 """
 
 from bisect import bisect_left
@@ -16,17 +17,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendsim.checks.history import History, Rows
 from ascendsim.checks.order import Order, Site
 from ascendsim.cross import CrossFlag, groups_of
 from ascendsim.isa.instruction import Row
-from ascendsim.program import Program
+from ascendsim.program import CROSS, Program
 from ascendsim.terms import CrossMode, Pipe
 
 Ints = NDArray[Any]
 Lane = tuple[int, Pipe]
 """A core, and a pipe of it that sets flags."""
-MOST_BACK = 4
-"""How many waits of another pipe are tried, back from a row, for one that it is behind."""
+NEVER = np.iinfo(np.int32).max
+"""Number of a set that does not come."""
+FAR = 1 << 40
+"""More accesses than a pipe runs: cores lie so far apart where all are searched at once."""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,17 +60,13 @@ class Event:
     @property
     def is_set(self) -> bool:
         """Whether it sets."""
-        return self.row.op.name == "cross_core_set_flag"
+        return self.row.op.name == CROSS[0]
 
 
 @dataclass(slots=True)
 class _Core:
-    """One core: its templates, the states in which its calls begin, its events."""
+    """One core: its events."""
 
-    templates: list[int]
-    states: list[int]
-    key: int
-    """Equal for cores that call the same templates."""
     events: list[Event] = field(default_factory=list)
     lanes: dict[Pipe, list[Event]] = field(default_factory=lambda: defaultdict(list))
     waits: dict[Pipe, list[Event]] = field(default_factory=lambda: defaultdict(list))
@@ -77,35 +77,33 @@ class _Core:
 class Between:
     """Sets and waits of all cores, run as far as they can."""
 
-    def __init__(self, program: Program, order: Order, calls_of: list[Ints], state_of: Ints) -> None:
+    def __init__(self, program: Program, order: Order, calls_of: list[Ints], history: History) -> None:
         """Pair the flags.
 
         Args:
             program: the program.
             order: on one core.
             calls_of: of each core its calls, in order.
-            state_of: in which each call begins.
+            history: of its cores.
         """
-        self._order = order
-        keys: dict[bytes, int] = {}
-        self._cores = []
-        for calls in calls_of:
-            templates = program.calls["template"][calls]
-            key = keys.setdefault(templates.tobytes(), len(keys))
-            self._cores.append(_Core(templates.tolist(), state_of[calls].tolist(), key))
-        self._behind: dict[tuple[int, int, int], dict[Pipe, int] | None] = {}
-        self._front: dict[tuple[int, int, int], tuple[int, ...]] = {}
+        self._program = program
+        self._pipes = order.pipes
+        self._history = history
+        self._cores = [_Core() for _ in calls_of]
         self.setters: dict[tuple[CrossMode, int], tuple[int, ...]] = {}
         for mode in CrossMode:
             for setters, waiters in groups_of(mode, program.kernel_type, program.block_dim):
                 self.setters |= {(mode, core): setters for core in waiters}
         self.sets: dict[tuple[CrossFlag, int], list[Event]] = defaultdict(list)
         self.waits: dict[tuple[CrossFlag, int], list[Event]] = defaultdict(list)
-        self._find_events(program)
+        self._find_events(program, calls_of)
         self._lane: dict[Lane, int] = {}
         for number, core in enumerate(self._cores):
             for pipe in core.lanes:
                 self._lane[number, pipe] = len(self._lane)
+        self._all = [event for core in self._cores for event in core.events]
+        self._clocks = np.zeros((len(self._all), len(self._lane)), np.int32)
+        self._look_up(calls_of)
         self._joined: dict[tuple[CrossFlag, tuple[int, ...], int], Ints] = {}
         self._done: dict[tuple[CrossFlag, int], int] = defaultdict(int)
         self._run()
@@ -146,13 +144,16 @@ class Between:
             most, last = int(pending[at]), setters[0][int(counts[at]) - 1]
         return most, last
 
-    def _find_events(self, program: Program) -> None:
+    def _find_events(self, program: Program, calls_of: list[Ints]) -> None:
         rows_of = [
-            [(at, row, _flag_of(row)) for at, row in enumerate(t.rows) if row.op.name.startswith("cross_core_")]
+            [(at, row, _flag_of(row)) for at, row in enumerate(t.rows) if row.op.name in CROSS]
             for t in program.templates
         ]
-        for number, core in enumerate(self._cores):
-            for call, template in enumerate(core.templates):
+        templates = program.calls["template"]
+        has_events = np.array([bool(rows) for rows in rows_of], np.bool_)
+        for number, (core, calls) in enumerate(zip(self._cores, calls_of, strict=True)):
+            for call in np.flatnonzero(has_events[templates[calls]]).tolist():
+                template = int(templates[calls[call]])
                 for at, row, flag in rows_of[template]:
                     event = Event(number, (call, at), (template, at), row, flag, 0, len(core.events), 0)
                     same = (self.sets if event.is_set else self.waits)[flag, number]
@@ -162,6 +163,33 @@ class Between:
                     lane = (core.lanes if event.is_set else core.waits)[row.pipe]
                     event.on_lane = len(lane)
                     lane.append(event)
+
+    def _look_up(self, calls_of: list[Ints]) -> None:
+        """Find the waits in front of each event, and lay out sets and waits for rows to be compared with."""
+        events = self._all
+        self._core_of = np.array([e.core for e in events], np.int64)
+        self._is_set = np.array([e.is_set for e in events], np.bool_)
+        self._first_event = np.searchsorted(self._core_of, np.arange(len(calls_of)))
+        calls = np.array([calls_of[e.core][e.place[0]] for e in events], np.int64)
+        rows = self._history.rows(calls, np.array([e.place[1] for e in events], np.int64))
+        self._event_pipe, self._runs = rows.pipe, rows.row >= 0
+        ends = self._history.ends(rows) if len(events) else np.zeros(0, np.int64)
+        self._waits_on = [self._sorted(~self._is_set, p, ends) for p in range(len(self._pipes))]
+        self._in_front = self.waits_in_front(rows)
+        known = [self._history.issued(rows, p) if len(events) else ends for p in range(len(self._pipes))]
+        self._sets_on = [
+            [self._sorted(self._is_set, lane, known[p]) for p in range(len(self._pipes))]
+            for lane in range(len(self._pipes))
+        ]
+        self._lanes_of = np.full((len(self._pipes), len(calls_of)), -1, np.int64)
+        for (core, pipe), lane in self._lane.items():
+            self._lanes_of[self._pipes.index(pipe), core] = lane
+
+    def _sorted(self, chosen: NDArray[np.bool_], p: int, place: Ints) -> "_Sorted":
+        """Events of a pipe that run, core by core in program order, by a place that grows with them."""
+        here = np.flatnonzero(chosen & self._runs & (self._event_pipe == p))
+        core = self._core_of[here]
+        return _Sorted(core * FAR + place[here], np.searchsorted(core, np.arange(len(self._cores) + 1)), here)
 
     # ---- sets and waits run ---------------------------------------------------------------------------------------
 
@@ -194,92 +222,94 @@ class Between:
         return bool(setters) and all(self._done[wait.flag, setter] > wait.number for setter in setters)
 
     def _clock(self, event: Event) -> Ints:
-        before = self._clock_before(event.core, event.place)
+        number = int(self._first_event[event.core]) + event.index
+        clock = self._clocks[number]
+        for one in self._in_front[:, number].tolist():
+            if one >= 0:
+                np.maximum(clock, self._clocks[one], out=clock)
         if event.is_set:
-            clock = before.copy()
             clock[self._lane[event.core, event.row.pipe]] = event.on_lane + 1
             return clock
         key = (event.flag, self.setters[event.flag.mode, event.core], event.number)
         if key not in self._joined:
             clocks = [self.sets[event.flag, setter][event.number].clock for setter in key[1]]
             self._joined[key] = np.maximum.reduce([c for c in clocks if c is not None])
-        return np.maximum(before, self._joined[key])
+        return np.maximum(clock, self._joined[key], out=clock)
 
     # ---- rows and events ------------------------------------------------------------------------------------------
 
-    def is_before(self, first: tuple[int, int, int], second: tuple[int, int, int]) -> bool:
-        """Whether a row of one core, as (core, call of the core, row), is finished when one of another begins.
+    def is_before(self, first: Rows, second: Rows) -> NDArray[np.bool_]:
+        """Whether rows of one core are finished when rows of others begin, one by one.
 
         True, too, where it cannot be told, because a core's own flags never let the first run.
         """
-        behind = self._sets_behind(*first)
-        if behind is None:
-            return True
-        clock = self._clock_before(second[0], second[1:])
-        return any(clock[self._lane[first[0], pipe]] > number for pipe, number in behind.items())
-
-    def _clock_before(self, core: int, place: tuple[int, int]) -> Ints:
-        """What a row knows of sets when it begins."""
-        clock = np.zeros(len(self._lane), np.int32)
-        events = self._cores[core].events
-        for number in self._waits_before(core, *place):
-            known = events[number].clock
-            if known is not None:
-                np.maximum(clock, known, out=clock)
-        return clock
-
-    def _waits_before(self, number: int, call: int, at: int) -> tuple[int, ...]:
-        """The last waits that a row is behind, as places among its core's events."""
-        core = self._cores[number]
-        key = (core.key, call, at)
-        if key not in self._front:
-            found = []
-            pipe = self._pipe_of(core, call, at)
-            for waiting, waits in core.waits.items():
-                last = bisect_left(waits, (call, at), key=lambda one: one.place)
-                for one in reversed(waits[max(0, last - MOST_BACK) : last]):
-                    if waiting in (Pipe.S, pipe) or self._knows(core, one.place, (call, at)):
-                        found.append(one.index)
-                        break
-            self._front[key] = tuple(found)
-        return self._front[key]
-
-    def _pipe_of(self, core: _Core, call: int, at: int) -> Pipe:
-        return self._order.accesses.program.templates[core.templates[call]].rows[at].pipe
-
-    def _knows(self, core: _Core, wait: tuple[int, int], row: tuple[int, int]) -> bool:
-        """Whether a row begins behind an earlier wait of another pipe of its core."""
-        site = (core.templates[row[0]], row[1])
-        tracked = self._order.track(core.states[wait[0]], core.templates[wait[0]], wait[1])
-        for call in range(wait[0] + 1, row[0] + 1):
-            tracked = self._order.track(tracked.after, core.templates[call])
-        return site in tracked.knowing
-
-    def _sets_behind(self, number: int, call: int, at: int) -> dict[Pipe, int] | None:
-        """By pipe the first of its sets that a row is finished before; None if the row does not run."""
-        core = self._cores[number]
-        key = (core.key, call, at)
-        if key not in self._behind:
-            self._behind[key] = self._first_sets(core, call, at)
-        return self._behind[key]
-
-    def _first_sets(self, core: _Core, call: int, at: int) -> dict[Pipe, int] | None:
-        tracked = self._order.track(core.states[call], core.templates[call], at)
-        if not tracked.is_marked:
-            return None
-        found: dict[Pipe, int] = {}
-        nexts = {pipe: bisect_left(sets, (call, at), key=lambda one: one.place) for pipe, sets in core.lanes.items()}
-        for later in range(call, len(core.templates)):
-            if later > call:
-                tracked = self._order.track(tracked.after, core.templates[later])
-            for pipe, sets in core.lanes.items():
-                while pipe not in found and nexts[pipe] < len(sets) and sets[nexts[pipe]].place[0] <= later:
-                    if sets[nexts[pipe]].site in tracked.knowing:
-                        found[pipe] = nexts[pipe]
-                    nexts[pipe] += 1
-            if all(pipe in found or nexts[pipe] == len(sets) for pipe, sets in core.lanes.items()):
-                break
+        behind, in_front = self.sets_behind(first), self.waits_in_front(second)
+        core = self._program.calls["core"][first.call]
+        found = first.row < 0
+        for number, lanes in zip(behind, self._lanes_of, strict=True):
+            lane = lanes[core]
+            for wait in in_front:
+                found |= (lane >= 0) & (wait >= 0) & (self._clocks[wait, lane] > number)
         return found
+
+    def how_many_before(self, ones: Rows, others: Rows) -> Ints:
+        """How many rows of one core are before each of another's; both in program order, of one pipe each."""
+        most = np.zeros(len(others.call), np.int64)
+        if not len(ones.call):
+            return most
+        behind, in_front = self.sets_behind(ones), self.waits_in_front(others)
+        core = int(self._program.calls["core"][ones.call[0]])
+        for number, lanes in zip(behind, self._lanes_of, strict=True):
+            lane = int(lanes[core])
+            for wait in in_front if lane >= 0 else ():
+                known = np.where(wait >= 0, self._clocks[wait, lane], 0)
+                np.maximum(most, np.searchsorted(number, known, "left"), out=most)
+        return most
+
+    def sets_behind(self, rows: Rows) -> Ints:
+        """By pipe, for each row: the number of the first set of its core on that pipe behind it, or NEVER."""
+        core = self._program.calls["core"][rows.call]
+        ends = core * FAR + self._history.ends(rows)
+        found = np.full((len(self._pipes), len(core)), NEVER, np.int64)
+        for p in np.unique(rows.pipe).tolist():
+            here = np.flatnonzero(rows.pipe == p)
+            for behind, sets_on in zip(found, self._sets_on, strict=True):
+                behind[here] = sets_on[p].first_from(ends[here], core[here])
+        return found
+
+    def waits_in_front(self, rows: Rows) -> Ints:
+        """By pipe, for each row: the last wait of its core on that pipe in front of it, or -1."""
+        core = self._program.calls["core"][rows.call]
+        found = np.full((len(self._pipes), len(core)), -1, np.int64)
+        for p, (in_front, waits) in enumerate(zip(found, self._waits_on, strict=True)):
+            if len(waits.event):
+                in_front[:] = waits.last_until(core * FAR + self._history.issued(rows, p), core)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Sorted:
+    """Events in order.
+
+    Attributes:
+        place: of each, all cores one behind the other.
+        first: of each core, and the end.
+        event: its number among all.
+    """
+
+    place: Ints
+    first: Ints
+    event: Ints
+
+    def first_from(self, place: Ints, core: Ints) -> Ints:
+        """The how-many-th of its core is the first event that is not in front of a place, or NEVER."""
+        at = np.searchsorted(self.place, place, "left")
+        return np.where(at < self.first[core + 1], at - self.first[core], NEVER)
+
+    def last_until(self, place: Ints, core: Ints) -> Ints:
+        """The last event of its core that is not behind a place, or -1."""
+        at = np.searchsorted(self.place, place, "right") - 1
+        return np.where(at >= self.first[core], self.event[np.maximum(at, 0)], -1)
 
 
 def _flag_of(row: Row) -> CrossFlag:

@@ -2,21 +2,21 @@
 
 A GM operand is as many runs of bytes as its copy has. The runs of all calls are sorted by address, tensor by tensor; a
 program whose footprints are apart costs one sort. Where cores hand work to each other the same bytes are used again and
-again: then only the first two of the calls that touch the same with the same instruction are sorted, for one core what
-comes next and for another who is meant.
+again: then calls that give a template the same bytes are one spot, of which each core that has some has a line.
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.checks.lanes import Bytes, gm_lanes_of
+from ascendsim.checks.lanes import Bytes, gm_lanes_of, shape_of
 from ascendsim.isa.fixpipe import FIXPIPE_OPS
+from ascendsim.isa.instruction import Row
 from ascendsim.isa.move import ATOMIC_OPS
-from ascendsim.program import Program
+from ascendsim.program import Program, Template
 from ascendsim.terms import Buffer
 
 Ints = NDArray[Any]
@@ -43,154 +43,91 @@ class GmAccess:
 
 
 @dataclass(frozen=True, slots=True)
-class GmPairs:
-    """Pairs of runs of one tensor that overlap and of which one writes; arrays of one length.
+class Spots:
+    """Where calls give a tensor to a template; arrays.
 
     Attributes:
-        first, second: numbers of the accesses, in program order on one core, lower core first between two.
-        first_call, second_call: of which calls.
-        low, high: first and last byte of the tensor that they share.
+        template, slot: of each spot.
+        base: the slot's address, counted from the tensor's begin.
+        first_line: of each spot, and the end; a spot's lines go from low cores to high ones.
+        core: of each line.
+        first_call: of each line in `calls`, and the end.
+        calls: of the lines, one behind the other in program order.
     """
 
-    tensor: int
+    template: Ints
+    slot: Ints
+    base: Ints
+    first_line: Ints
+    core: Ints
+    first_call: Ints
+    calls: Ints
+
+    def calls_of(self, line: int) -> Ints:
+        """Return the calls of a line."""
+        return self.calls[self.first_call[line] : self.first_call[line + 1]]
+
+
+@dataclass(frozen=True, slots=True)
+class Meetings:
+    """Pairs of accesses at spots of a tensor that overlap and of which one writes; arrays of one length.
+
+    Attributes:
+        one, other: numbers of the accesses.
+        one_spot, other_spot: where; an access at a spot meets itself if the spot has several calls.
+        low, high: first and last byte of the tensor that they share, in the first run of both that does.
+        count: runs that they share.
+    """
+
+    one: Ints
+    one_spot: Ints
+    other: Ints
+    other_spot: Ints
+    low: Ints
+    high: Ints
+    count: Ints
+
+    def __len__(self) -> int:
+        return len(self.one)
+
+    def only(self, chosen: Ints) -> "Meetings":
+        """Return some of them."""
+        columns = (self.one, self.one_spot, self.other, self.other_spot, self.low, self.high, self.count)
+        return Meetings(*(column[chosen] for column in columns))
+
+
+@dataclass(frozen=True, slots=True)
+class GmPairs:
+    """Accesses of two calls that meet; arrays of one length.
+
+    Attributes:
+        first, second: numbers of the accesses.
+        first_call, second_call: of which calls.
+        low, high: first and last byte of the tensor that they share.
+        count: pairs that each stands for.
+    """
+
     first: Ints
     second: Ints
     first_call: Ints
     second_call: Ints
     low: Ints
     high: Ints
+    count: Ints
 
     def __len__(self) -> int:
         return len(self.first)
 
     def only(self, chosen: Ints) -> "GmPairs":
         """Return some of the pairs."""
-        columns = (self.first, self.second, self.first_call, self.second_call, self.low, self.high)
-        return GmPairs(self.tensor, *(column[chosen] for column in columns))
-
-    def turned(self, begin: int) -> "GmPairs":
-        """Return the pairs, those from `begin` on with first and second changed over."""
-        turn = np.arange(len(self)) >= begin
-        one, other = np.where(turn, self.second, self.first), np.where(turn, self.first, self.second)
-        first_call, second_call = (
-            np.where(turn, self.second_call, self.first_call),
-            np.where(turn, self.first_call, self.second_call),
-        )
-        return GmPairs(self.tensor, one, other, first_call, second_call, self.low, self.high)
+        columns = (self.first, self.second, self.first_call, self.second_call, self.low, self.high, self.count)
+        return GmPairs(*(column[chosen] for column in columns))
 
 
-class GmAccesses:
-    """Every GM operand of a program's templates."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self._alike: dict[tuple[int, int], dict[tuple[int, int], Ints]] = {}
-        self.all = [access for number in range(len(program.templates)) for access in _of_template(program, number)]
-
-    def pairs(self) -> Iterator[GmPairs]:
-        """Yield what overlaps, for each tensor that somebody writes."""
-        for tensor in range(len(self.program.gm)):
-            runs = self._runs(tensor)
-            if len(runs.start) and runs.writes.any():
-                yield self._pairs(tensor, runs)
-
-    def _runs(self, tensor: int) -> "_Runs":
-        """Every run of bytes of a tensor that some call touches, in order of address."""
-        calls = self.program.calls
-        parts: list[tuple[Ints, ...]] = [(np.zeros(0, np.int64),) * 4]
-        for number, access in enumerate(self.all):
-            here = np.flatnonzero(calls["template"] == access.template)
-            slots = calls["slot_start"][here] + access.slot
-            mine = self.program.slot_tensor[slots] == tensor
-            bases = self.program.slot_base_bytes[slots[mine]] - self.program.gm[tensor].base_bytes
-            used = here[mine]
-            if self.program.is_cross:
-                few = _first_two(calls["core"][used], bases)
-                used, bases = used[few], bases[few]
-            count = len(access.starts)
-            starts, ends = ((bases[:, None] + edge).reshape(-1) for edge in (access.starts, access.ends))
-            parts.append((starts, ends, np.repeat(used, count), np.full(len(starts), number)))
-        start, end, call, access_of = (np.concatenate(column) for column in zip(*parts, strict=True))
-        order = np.lexsort((call, start))
-        writes = np.array([a.writes for a in self.all], np.bool_)[access_of[order]]
-        return _Runs(start[order], end[order], call[order], access_of[order], writes)
-
-    def alike(self, number: int, tensor: int, call: int) -> Ints:
-        """Return the calls of a call's core in which an access touches the same bytes as in that call."""
-        key = (number, tensor)
-        columns = self.program.calls
-        access = self.all[number]
-        if key not in self._alike:
-            here = np.flatnonzero(columns["template"] == access.template)
-            slots = columns["slot_start"][here] + access.slot
-            here = here[self.program.slot_tensor[slots] == tensor]
-            bases = self.program.slot_base_bytes[columns["slot_start"][here] + access.slot]
-            found: dict[tuple[int, int], list[int]] = {}
-            for one, core, base in zip(here.tolist(), columns["core"][here].tolist(), bases.tolist(), strict=True):
-                found.setdefault((core, base), []).append(one)
-            self._alike[key] = {place: np.array(calls) for place, calls in found.items()}
-        base = int(self.program.slot_base_bytes[columns["slot_start"][call] + access.slot])
-        return self._alike[key][int(columns["core"][call]), base]
-
-    def _pairs(self, tensor: int, runs: "_Runs") -> GmPairs:
-        """Runs that overlap: each with those behind it in order of address, as long as any does."""
-        ones, others = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for step in range(1, min(MOST_DEEP, len(runs.start) - 1) + 1):
-            touches = runs.start[step:] < runs.end[:-step]
-            if not touches.any():
-                break
-            counts = touches & (runs.writes[step:] | runs.writes[:-step])
-            same = (runs.call[step:] == runs.call[:-step]) & (runs.access[step:] == runs.access[:-step])
-            at = np.flatnonzero(counts & ~same)
-            ones.append(at)
-            others.append(at + step)
-        one, other = np.concatenate(ones), np.concatenate(others)
-        rows = np.array([a.at for a in self.all], np.int64)
-        swap = (runs.call[one] > runs.call[other]) | (
-            (runs.call[one] == runs.call[other]) & (rows[runs.access[one]] > rows[runs.access[other]])
-        )
-        first, second = np.where(swap, other, one), np.where(swap, one, other)
-        low, high = np.maximum(runs.start[one], runs.start[other]), np.minimum(runs.end[one], runs.end[other]) - 1
-        return GmPairs(tensor, runs.access[first], runs.access[second], runs.call[first], runs.call[second], low, high)
-
-
-@dataclass(frozen=True, slots=True)
-class _Runs:
-    """Runs of bytes of one tensor, in order of address: where, of which call and access."""
-
-    start: Ints
-    end: Ints
-    call: Ints
-    access: Ints
-    writes: NDArray[np.bool_]
-
-
-def _first_two(core: Ints, base: Ints) -> Ints:
-    """Places of the first two of each core and base."""
-    order = np.lexsort((np.arange(len(core)), base, core))
-    same = (core[order][2:] == core[order][:-2]) & (base[order][2:] == base[order][:-2])
-    keep = np.ones(len(core), np.bool_)
-    keep[2:] = ~same
-    return np.sort(order[keep])
-
-
-def _runs_of(lanes: Bytes) -> tuple[Ints, Ints]:
-    """Where runs of bytes begin and end."""
-    if isinstance(lanes, slice):
-        return np.array([lanes.start], np.int64), np.array([lanes.stop], np.int64)
-    gaps = np.diff(lanes) > 1
-    return lanes[np.append(True, gaps)], lanes[np.append(gaps, True)] + 1
-
-
-def _of_template(program: Program, number: int) -> Iterator[GmAccess]:
-    template = program.templates[number]
-    for at, (row, touched) in enumerate(zip(template.rows, template.touched, strict=True)):
-        if any(template.tensors[t.tensor].slot >= 0 for t in touched):
-            for role, writes, slot, lanes in gm_lanes_of(template, row):
-                adds = row.op.name in ADDING
-                if adds and not writes:
-                    continue  # the addition is one access
-                yield GmAccess(number, at, role, slot, *_runs_of(lanes), writes, adds)
+def joined(parts: list[GmPairs]) -> GmPairs:
+    """Return the pairs of all parts, one behind the other."""
+    names = GmPairs.__slots__
+    return GmPairs(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,13 +142,181 @@ class GmPair:
     high: int
 
 
+class GmAccesses:
+    """Every GM operand of a program's templates."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._shapes: dict[Hashable, tuple[tuple[str, bool, Ints, Ints], ...]] = {}
+        self.all = [access for number in range(len(program.templates)) for access in self._of_template(number)]
+        self.template = np.array([a.template for a in self.all], np.int64)
+        self.at = np.array([a.at for a in self.all], np.int64)
+        self.writes = np.array([a.writes for a in self.all], np.bool_)
+        self.adds = np.array([a.adds for a in self.all], np.bool_)
+        self._of_slot: dict[tuple[int, int], list[int]] = {}
+        for number, access in enumerate(self.all):
+            self._of_slot.setdefault((access.template, access.slot), []).append(number)
+
+    def _of_template(self, number: int) -> Iterator[GmAccess]:
+        template = self.program.templates[number]
+        for at, (row, touched) in enumerate(zip(template.rows, template.touched, strict=True)):
+            if all(template.tensors[t.tensor].slot < 0 for t in touched):
+                continue
+            operands = dict(row.operands)
+            for role, writes, starts, ends in self._runs_of(template, row):
+                adds = row.op.name in ADDING
+                if adds and not writes:
+                    continue  # the addition is one access
+                begin, slot = operands[role].offset_bytes, template.tensors[operands[role].tensor].slot
+                yield GmAccess(number, at, role, slot, begin + starts, begin + ends, writes, adds)
+
+    def _runs_of(self, template: Template, row: Row) -> tuple[tuple[str, bool, Ints, Ints], ...]:
+        """Runs of bytes of a row's GM operands, counted from their starts; rows of one shape are looked at once."""
+        key = shape_of(template, row)
+        if key not in self._shapes:
+            found = gm_lanes_of(template, row)
+            self._shapes[key] = tuple((role, writes, *_runs_of(lanes)) for role, writes, lanes in found)
+        return self._shapes[key]
+
+    def meetings(self) -> Iterator[tuple[int, Spots, Meetings]]:
+        """Yield tensor, spots and what overlaps, for each tensor that somebody writes."""
+        for tensor in range(len(self.program.gm)):
+            spots = self._spots(tensor)
+            kinds = np.unique(np.stack([spots.template, spots.slot]), axis=1).T.tolist()
+            if any(self.all[number].writes for kind in kinds for number in self._of_slot[kind[0], kind[1]]):
+                yield tensor, spots, self._meetings(spots, [(template, slot) for template, slot in kinds])
+
+    def _spots(self, tensor: int) -> Spots:
+        """Who uses a tensor; without flags between cores each call has a spot of its own."""
+        calls = self.program.calls
+        parts: list[tuple[Ints, ...]] = [(np.zeros(0, np.int64),) * 4]
+        for template, slot in self._of_slot:
+            here = np.flatnonzero(calls["template"] == template)
+            slots = calls["slot_start"][here] + slot
+            mine = self.program.slot_tensor[slots] == tensor
+            bases = self.program.slot_base_bytes[slots[mine]] - self.program.gm[tensor].base_bytes
+            count = len(bases)
+            parts.append((np.full(count, template), np.full(count, slot), bases, here[mine]))
+        template, slot, base, call = (np.concatenate(column) for column in zip(*parts, strict=True))
+        core = calls["core"][call]
+        order = np.lexsort((call, core, base, slot, template) if self.program.is_cross else (call,))
+        template, slot, base, call, core = (column[order] for column in (template, slot, base, call, core))
+        new_spot = np.ones(len(call), np.bool_)
+        if self.program.is_cross:
+            new_spot[1:] = np.any([c[1:] != c[:-1] for c in (template, slot, base)], axis=0)
+        new_line = new_spot.copy()
+        new_line[1:] |= core[1:] != core[:-1]
+        at_spot, at_line = np.flatnonzero(new_spot), np.flatnonzero(new_line)
+        return Spots(
+            template[at_spot],
+            slot[at_spot],
+            base[at_spot],
+            np.append(np.searchsorted(at_line, at_spot), len(at_line)),
+            core[at_line],
+            np.append(at_line, len(call)),
+            call,
+        )
+
+    def _meetings(self, spots: Spots, kinds: list[tuple[int, int]]) -> Meetings:
+        runs = self._runs(spots, kinds)
+        one, other = _overlapping(runs)
+        meets = Meetings(
+            runs.access[one],
+            runs.spot[one],
+            runs.access[other],
+            runs.spot[other],
+            np.maximum(runs.start[one], runs.start[other]),
+            np.minimum(runs.end[one], runs.end[other]) - 1,
+            np.ones(len(one), np.int64),
+        )
+        return self._with_itself(spots, runs, _once(meets, len(self.all)))
+
+    def _runs(self, spots: Spots, kinds: list[tuple[int, int]]) -> "_Runs":
+        """Every run of bytes of a tensor that some call touches, in order of address."""
+        parts: list[tuple[Ints, ...]] = [(np.zeros(0, np.int64),) * 4]
+        for template, slot in kinds:
+            here = np.flatnonzero((spots.template == template) & (spots.slot == slot))
+            for number in self._of_slot[template, slot]:
+                access = self.all[number]
+                starts, ends = ((spots.base[here][:, None] + edge).reshape(-1) for edge in (access.starts, access.ends))
+                parts.append((starts, ends, np.repeat(here, len(access.starts)), np.full(len(starts), number)))
+        start, end, spot, access_of = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.lexsort((spots.calls[spots.first_call[spots.first_line[spot]]], start))
+        access_of = access_of[order]
+        return _Runs(start[order], end[order], spot[order], access_of, self.writes[access_of])
+
+    def _with_itself(self, spots: Spots, runs: "_Runs", meets: Meetings) -> Meetings:
+        """Add accesses that write and are called several times with the same bytes."""
+        calls = spots.first_call[spots.first_line[1:]] - spots.first_call[spots.first_line[:-1]]
+        at = np.flatnonzero(runs.writes & (calls[runs.spot] > 1))
+        access, spot = runs.access[at], runs.spot[at]
+        again = Meetings(access, spot, access, spot, runs.start[at], runs.end[at] - 1, np.ones(len(at), np.int64))
+        again = _once(again, len(self.all))
+        names = Meetings.__slots__
+        return Meetings(*(np.concatenate([getattr(part, name) for part in (meets, again)]) for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """Runs of bytes of one tensor, in order of address: where, of which spot and access."""
+
+    start: Ints
+    end: Ints
+    spot: Ints
+    access: Ints
+    writes: NDArray[np.bool_]
+
+
+def _overlapping(runs: _Runs) -> tuple[Ints, Ints]:
+    """Runs that overlap and of which one writes: each with those behind it in order of address, while any does."""
+    ones, others = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for step in range(1, min(MOST_DEEP, len(runs.start) - 1) + 1):
+        touches = runs.start[step:] < runs.end[:-step]
+        if not touches.any():
+            break
+        same = (runs.spot[step:] == runs.spot[:-step]) & (runs.access[step:] == runs.access[:-step])
+        at = np.flatnonzero(touches & (runs.writes[step:] | runs.writes[:-step]) & ~same)
+        ones.append(at)
+        others.append(at + step)
+    return np.concatenate(ones), np.concatenate(others)
+
+
+def _once(meets: Meetings, accesses: int) -> Meetings:
+    """Each pair of accesses at two spots once, with the number of runs."""
+    if not len(meets):
+        return meets
+    one, other = (
+        spot * accesses + access for spot, access in ((meets.one_spot, meets.one), (meets.other_spot, meets.other))
+    )
+    low, high = np.minimum(one, other), np.maximum(one, other)
+    order = np.lexsort((high, low))
+    new = np.ones(len(order), np.bool_)
+    new[1:] = (low[order][1:] != low[order][:-1]) | (high[order][1:] != high[order][:-1])
+    at = np.flatnonzero(new)
+    first = np.minimum.reduceat(order, at)
+    counts = np.diff(np.append(at, len(order)))
+    by_address = np.argsort(first)
+    found = meets.only(first[by_address])
+    found.count[:] = counts[by_address]
+    return found
+
+
+def _runs_of(lanes: Bytes) -> tuple[Ints, Ints]:
+    """Where runs of bytes begin and end."""
+    if isinstance(lanes, slice):
+        return np.array([lanes.start], np.int64), np.array([lanes.stop], np.int64)
+    gaps = np.diff(lanes) > 1
+    return lanes[np.append(True, gaps)], lanes[np.append(gaps, True)] + 1
+
+
 def kinds(pairs: GmPairs, more: tuple[Ints, ...]) -> Iterator[tuple[GmPair, int]]:
     """Yield the first of all pairs of the same two accesses that also agree in `more`, and how many there are."""
     if not len(pairs):
         return
     key = np.stack([pairs.first, pairs.second, *more])
     order = np.lexsort((pairs.second_call, pairs.first_call))
-    _, at, counts = np.unique(key[:, order], axis=1, return_index=True, return_counts=True)
+    _, at, kind = np.unique(key[:, order], axis=1, return_index=True, return_inverse=True)
+    counts = np.bincount(kind.reshape(-1), weights=pairs.count[order]).astype(np.int64)
     for i, count in sorted(zip(order[at].tolist(), counts.tolist(), strict=True)):
         columns = (pairs.first, pairs.second, pairs.first_call, pairs.second_call, pairs.low, pairs.high)
         yield GmPair(*(int(column[i]) for column in columns)), count

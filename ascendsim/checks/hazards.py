@@ -15,7 +15,9 @@ from ascendsim.checks.accesses import Accesses, Act
 from ascendsim.checks.between import Between
 from ascendsim.checks.cross_flags import FlagsBetween
 from ascendsim.checks.flags import Flags
-from ascendsim.checks.gm import GmAccesses, GmPair, GmPairs, kinds, places_on_core
+from ascendsim.checks.gm import GmAccesses, GmPair, Meetings, Spots, kinds, places_on_core
+from ascendsim.checks.gm_order import GmOrder
+from ascendsim.checks.history import History
 from ascendsim.checks.order import Clash, Order, Outcome, Site
 from ascendsim.checks.sites import Found, Hazard, Sites
 from ascendsim.device import Device
@@ -144,6 +146,8 @@ class _Hazards:
         """(state, template): how often over all cores."""
         self._ends: dict[int, int] = {}
         """State at the end: how many cores."""
+        self._alike: list[list[Ints]] = []
+        """Calls of each core; of those that call the same templates together."""
         self._between: Between | None = None
         """Order between cores, where it is known."""
 
@@ -168,12 +172,13 @@ class _Hazards:
         if not found.has("E-SYNC"):  # else it is not known what a flag is good for
             for hazard in self._flags.redundant(idle, useful):
                 found.add(hazard, 1)
-        if self._pair_cores(found, is_complete=is_complete):
-            for hazard, count in self._in_gm():
+        history = History(self.program, self.order, self._alike, self._state_of)
+        if self._pair_cores(found, history, is_complete=is_complete):
+            for hazard, count in self._in_gm(history):
                 found.add(hazard, count)
         return found.all()
 
-    def _pair_cores(self, found: Found, *, is_complete: bool) -> bool:
+    def _pair_cores(self, found: Found, history: History, *, is_complete: bool) -> bool:
         """Find what is wrong with flags between cores; whether it is known what they order."""
         calls = self.program.calls["core"]
         if not any(step.act in (Act.CROSS_SET, Act.CROSS_WAIT) for steps in self.accesses.steps for step in steps):
@@ -181,7 +186,7 @@ class _Hazards:
         if not is_complete:
             return False
         calls_of = [np.flatnonzero(calls == core) for core in range(self.program.core_count)]
-        between = Between(self.program, self.order, calls_of, self._state_of)
+        between = Between(self.program, self.order, calls_of, history)
         for hazard in FlagsBetween(self.program, between).all():
             found.add(hazard, 1)
         if between.held:
@@ -196,6 +201,7 @@ class _Hazards:
         for core in range(self.program.core_count):
             here = np.flatnonzero(calls["core"] == core)
             alike.setdefault(calls["template"][here].tobytes(), []).append(here)
+        self._alike = list(alike.values())
         for key, cores in alike.items():
             state, states = order.start, []
             for template in np.frombuffer(key, calls["template"].dtype).tolist():
@@ -288,103 +294,47 @@ class _Hazards:
 
     # ---- GM -----------------------------------------------------------------------------------------------------
 
-    def _in_gm(self) -> Iterator[tuple[Hazard, int]]:
-        if self._gm is not None:
-            for pairs in self._gm.pairs():
-                yield from self._of_gm(self._gm, pairs)
+    def _in_gm(self, history: History) -> Iterator[tuple[Hazard, int]]:
+        if self._gm is None:
+            return
+        ordered = frozenset({Pipe.FIX} if self._device.has("fixpipe_to_gm_ordered") else ())
+        order = GmOrder(self.program, self._gm, history, self._between, ordered)
+        for tensor, spots, meets in self._gm.meetings():
+            yield from self._of_gm(self._gm, order, history, (tensor, spots, meets))
 
-    def _of_gm(self, gm: GmAccesses, pairs: GmPairs) -> Iterator[tuple[Hazard, int]]:
-        """Pairs between cores are races; one of each kind on one core is looked into, and stands for all alike."""
-        core = self.program.calls["core"]
-        apart = core[pairs.first_call] != core[pairs.second_call]
-        adds = np.array([access.adds for access in gm.all], np.bool_)
-        adding = adds[pairs.first] & adds[pairs.second]
-        for pair, count in kinds(pairs.only(np.flatnonzero(apart & adding)), ()):
-            yield from ((hazard, count) for hazard in self._additions(gm, pair, pairs.tensor))
-        others = pairs.only(np.flatnonzero(apart & ~adding))
-        others = others if self._between is None else self._unordered(self._between, gm, others)
-        for pair, count in kinds(others, ()):
-            yield self._between_cores(gm, pair, pairs.tensor), count
-        inside = pairs.only(np.flatnonzero(~apart))
-        places = self._places
-        turns = places[inside.second_call] - places[inside.first_call]
+    def _of_gm(
+        self, gm: GmAccesses, order: GmOrder, history: History, found: tuple[int, Spots, Meetings]
+    ) -> Iterator[tuple[Hazard, int]]:
+        """What is in no order; the first of each kind stands for all."""
+        tensor, spots, meets = found
+        for pair, count in kinds(order.additions(spots, meets), ()):
+            hazard = None if self._is_ordered(gm, history, pair) else self._addition(gm, pair, tensor)
+            if hazard is not None:
+                yield hazard, count
+        for pair, count in kinds(order.apart(spots, meets), ()):
+            yield self._between_cores(gm, pair, tensor), count
+        inside = order.inside(spots, meets)
+        turns = self._places[inside.second_call] - self._places[inside.first_call]
         for pair, count in kinds(inside, (turns, self._state_of[inside.first_call])):
-            hazard = self._on_one_core(gm, pair, pairs.tensor)
-            if hazard is not None and not self._is_led_round(gm, inside, turns, pair):
+            hazard = self._on_one_core(gm, pair, tensor)
+            if hazard is not None:
                 yield hazard, count
 
-    def _is_led_round(self, gm: GmAccesses, inside: GmPairs, turns: Ints, pair: GmPair) -> bool:
-        """Whether flags lead over other cores from the first to the second in every pair that `pair` stands for."""
+    def _is_ordered(self, gm: GmAccesses, history: History, pair: GmPair) -> bool:
+        """Whether flags between cores order two rows."""
         if self._between is None:
             return False
-        core, places, state = self.program.calls["core"], self._places, self._state_of
-        is_same = (inside.first == pair.first) & (inside.second == pair.second)
-        is_same &= turns == places[pair.second_call] - places[pair.first_call]
-        alike = inside.only(np.flatnonzero(is_same & (state[inside.first_call] == state[pair.first_call])))
-        calls = np.unique(np.stack([alike.first_call, alike.second_call]), axis=1).tolist()
-        first, second = gm.all[pair.first].at, gm.all[pair.second].at
-        return all(
-            self._between.is_before(
-                (int(core[one]), int(places[one]), first), (int(core[other]), int(places[other]), second)
-            )
-            for one, other in zip(*calls, strict=True)
+        first, second = (
+            history.rows(np.array([call]), np.array([gm.all[access].at]))
+            for access, call in ((pair.first, pair.first_call), (pair.second, pair.second_call))
         )
+        return bool(self._between.is_before(first, second)[0] or self._between.is_before(second, first)[0])
 
-    def _unordered(self, between: Between, gm: GmAccesses, pairs: GmPairs) -> GmPairs:
-        """Pairs of which some calls that touch the same bytes are in no order; of each two cores and places once."""
-        columns = np.stack([pairs.first, pairs.second, pairs.first_call, pairs.second_call])
-        _, chosen = np.unique(columns, axis=1, return_index=True)
-        keep: list[int] = []
-        turned: list[int] = []
-        known = set[tuple[int, int, int, int]]()
-        for at in np.sort(chosen).tolist():
-            ones = gm.alike(int(pairs.first[at]), pairs.tensor, int(pairs.first_call[at]))
-            others = gm.alike(int(pairs.second[at]), pairs.tensor, int(pairs.second_call[at]))
-            key = (int(pairs.first[at]), int(pairs.second[at]), int(ones[0]), int(others[0]))
-            if key in known:
-                continue
-            known.add(key)
-            missing = self._missing(between, (gm.all[key[0]].at, ones), (gm.all[key[1]].at, others))
-            if missing:
-                (turned if missing < 0 else keep).append(at)
-        return pairs.only(np.array([*keep, *turned], np.int64)).turned(len(keep))
-
-    def _missing(self, between: Between, first: tuple[int, Ints], second: tuple[int, Ints]) -> int:
-        """Whether every call of one core is before or behind every call of another: of each the neighbours.
-
-        Returns:
-            0 if so; 1 if one of the first is to come before one of the second and does not, -1 the other way round.
-        """
-        core, places = self.program.calls["core"], self._places
-        ones, others = (
-            [(int(core[call]), int(places[call]), at) for call in calls.tolist()] for at, calls in (first, second)
-        )
-        done = 0
-        for other in others:
-            while done < len(ones) and between.is_before(ones[done], other):
-                done += 1
-            if done < len(ones) and not between.is_before(other, ones[done]):
-                return -1 if done else 1
-        return 0
-
-    def _additions(self, gm: GmAccesses, pair: GmPair, tensor: int) -> Iterator[Hazard]:
-        """Two additions to the same bytes: of floats the sum depends on which comes first."""
+    def _addition(self, gm: GmAccesses, pair: GmPair, tensor: int) -> Hazard | None:
+        """Two additions in no order, if they are of floats: the sum depends on which comes first."""
         first, second = gm.all[pair.first], gm.all[pair.second]
-        core, places = self.program.calls["core"], self._places
-        ones, others = (
-            (int(core[call]), int(places[call]), access.at)
-            for call, access in ((pair.first_call, first), (pair.second_call, second))
-        )
-        is_ordered = self._between is not None and (
-            self._between.is_before(ones, others) or self._between.is_before(others, ones)
-        )
+        cores = [int(self.program.calls["core"][call]) for call in (pair.first_call, pair.second_call)]
         sites = ((first.template, first.at), (second.template, second.at))
-        found = None if is_ordered else self._addition(pair, tensor, sites, (ones[0], others[0]))
-        if found is not None:
-            yield found
-
-    def _addition(self, pair: GmPair, tensor: int, sites: tuple[Site, Site], cores: tuple[int, int]) -> Hazard | None:
-        """Two additions in no order, if they are of floats."""
         dst = self._sites.row(sites[1]).dst
         assert dst is not None
         if dst.dtype.numpy.kind in "iu":
@@ -439,20 +389,10 @@ class _Hazards:
 
     def _on_one_core(self, gm: GmAccesses, pair: GmPair, tensor: int) -> Hazard | None:
         first, second = gm.all[pair.first], gm.all[pair.second]
-        sites = ((first.template, first.at), (second.template, second.at))
-        rows = [self.program.templates[t].rows[at] for t, at in sites]
-        if rows[0].pipe is rows[1].pipe and not first.writes:
-            return None  # one pipe reads before it writes later
-        if rows[0].pipe is rows[1].pipe is Pipe.FIX and self._device.has("fixpipe_to_gm_ordered"):
-            return None
-        core = self.program.calls["core"]
-        calls = np.flatnonzero(core == core[pair.first_call])
-        calls = calls[(calls >= pair.first_call) & (calls <= pair.second_call)]
-        templates = self.program.calls["template"][calls].tolist()
-        if self.order.is_before(int(self._state_of[pair.first_call]), templates, *sites):
-            return None
         if first.adds and second.adds:
-            return self._addition(pair, tensor, sites, (int(core[pair.first_call]),) * 2)
+            return self._addition(gm, pair, tensor)
+        sites = ((first.template, first.at), (second.template, second.at))
+        rows = [self._sites.row(site) for site in sites]
         place = f"bytes {pair.low} to {pair.high}"
         name = f"GM tensor {self.program.gm[tensor].name}"
         return self._clash_of(rows[0], rows[1], (first.writes, second.writes), second.role, (place, name), sites)

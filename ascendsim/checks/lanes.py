@@ -1,7 +1,7 @@
 """Which bytes one row touches, lane by lane: its arithmetic is asked what it would read and write."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,22 +44,16 @@ def lanes_of(template: Template, row: Row) -> RowLanes:
     return RowLanes({key: _joined(parts) for key, parts in found.items()}, is_plain)
 
 
-def gm_lanes_of(template: Template, row: Row) -> tuple[tuple[str, bool, int, Bytes], ...]:
-    """Return (role, whether written, slot, bytes counted from the slot's base in ascending order) of GM operands."""
+def gm_lanes_of(template: Template, row: Row) -> tuple[tuple[str, bool, Bytes], ...]:
+    """Return (role, whether written, bytes counted from its operand's start in ascending order) of GM operands."""
     looker = Looker(template.tensors)
     looker.look(row)
-    found: dict[tuple[str, bool, int], list[Lanes]] = {}
+    found: dict[tuple[str, bool], list[Lanes]] = {}
     for note in looker.notes:
-        tensor = template.tensors[note.operand.tensor]
-        if tensor.buffer is Buffer.GM:
+        if template.tensors[note.operand.tensor].buffer is Buffer.GM:
             for role in _roles(row, note.operand, writes=note.writes):
-                at = _shifted(note.at, note.operand.offset_bytes)
-                found.setdefault((role, note.writes, tensor.slot), []).append(at)
+                found.setdefault((role, note.writes), []).append(note.at)
     return tuple((*key, _joined(parts)) for key, parts in found.items())
-
-
-def _shifted(at: Lanes, by: int) -> Lanes:
-    return replace(at, first=at.first + by) if at.table is None else Lanes.at(at.offsets + by)
 
 
 def _roles(row: Row, operand: Operand, *, writes: bool) -> list[str]:

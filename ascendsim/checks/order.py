@@ -9,19 +9,22 @@ Rows are taken in program order; one whose pipe waits for a flag that is not set
 that waits holds everything behind it. So they are taken in an order in which the hardware might run them.
 
 A template is walked once for each state in which it is entered. A state holds only what later rows can still clash
-with, numbered anew, so that a loop comes back to the same state after a few turns however long it is.
+with, numbered anew, so that a loop comes back to the same state after a few turns however long it is. What became of
+the old numbers is noted beside it, so that `history` can say where in a core's whole past a row stands.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ascendsim.checks.accesses import Access, Accesses, Act, Step
 from ascendsim.terms import Pipe
 
 Clock = list[int]
+Ints = NDArray[np.int64]
 Site = tuple[int, int]
 """Template and row in it."""
 Flag = tuple[int, int]
@@ -53,16 +56,11 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A row that its pipe has not come to, with what the scalar unit knew when it issued the row; None before.
-
-    Attributes:
-        turn: which of several templates walked in one go it belongs to.
-    """
+    """A row that its pipe has not come to, with what the scalar unit knew when it issued the row; None before."""
 
     template: int
     step: Step
     issued: tuple[int, ...] | None
-    turn: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,35 +74,53 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
+class Shift:
+    """Places in the logs of pipes, told by the marks of a state before: the `at`-th, and so many accesses `more`.
+
+    The marks of a state are the places that its clocks name and the ends of its logs, pipe by pipe in ascending order.
+    """
+
+    at: Ints
+    more: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Rows that ran and that other cores can meet, pipe by pipe in the order in which they ran.
+
+    Attributes:
+        counts: how many there are of each pipe.
+        begins, ends: of each row the place in the log of its pipe, before and behind its accesses.
+        clocks: of each row and pipe, in a row each, what was known of the pipe when the row began.
+    """
+
+    counts: Ints
+    begins: Shift
+    ends: Shift
+    clocks: Shift
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What walking a template from a state gave.
 
     Attributes:
+        number: how many were found before it.
         doubled: flags that were set while an earlier set was pending: (the set's site, the pending one's).
         useful: flag waits and barriers after which a pipe knew more than before.
         idle: those after which it knew nothing new.
+        shared: rows that other cores can meet.
+        carried: the marks of the state afterwards.
     """
 
+    number: int
     after: int
     clashes: tuple[Clash, ...]
     doubled: tuple[tuple[Site, Site], ...]
     useful: frozenset[Site]
     idle: frozenset[Site]
-
-
-@dataclass(frozen=True, slots=True)
-class Tracked:
-    """What walking a template with a marked row gave.
-
-    Attributes:
-        after: the state, in which the mark may still be.
-        knowing: rows that begin when the marked one is finished, and cross-core flags that are set then.
-        is_marked: whether the row that was to be marked has run.
-    """
-
-    after: int
-    knowing: frozenset[Site]
-    is_marked: bool
+    shared: Shared
+    carried: Shift
 
 
 class Order:
@@ -122,7 +138,6 @@ class Order:
         self.states: list[State] = []
         self._numbers: dict[State, int] = {}
         self._known: dict[tuple[int, int], Outcome] = {}
-        self._tracked: dict[tuple[int, int, int], Tracked] = {}
         self._ordered = ordered_pipes
         none = (0,) * len(self.pipes)
         self.start = self._number(State((none,) * len(self.pipes), ((),) * len(self.pipes)))
@@ -134,46 +149,17 @@ class Order:
         if known is None:
             walk = _Walk(self.accesses, self.pipes, self.states[state], self._ordered)
             walk.take(template, self.accesses.steps[template])
+            after, carried = walk.state()
             known = self._known[key] = Outcome(
-                self._number(walk.state()),
+                len(self._known),
+                self._number(after),
                 tuple(walk.clashes),
                 tuple(walk.doubled),
                 frozenset(walk.useful),
                 frozenset(walk.idle - walk.useful),
+                walk.shared(),
+                carried,
             )
-        return known
-
-    def is_before(self, state: int, templates: Sequence[int], first: Site, second: Site) -> bool:
-        """Whether a row of the first of these templates is finished when a row of the last begins.
-
-        Args:
-            state: in which the first template is entered.
-            templates: called one after another.
-            first: a row of the first.
-            second: a row of the last, later on its core.
-        """
-        walk = _Walk(self.accesses, self.pipes, self.states[state], self._ordered)
-        walk.watched = [(first, 0), (second, len(templates) - 1)]
-        for turn, template in enumerate(templates):
-            walk.take(template, self.accesses.steps[template], turn)
-        return walk.is_before
-
-    def track(self, state: int, template: int, at: int = -1) -> Tracked:
-        """Return which rows of a template know that a marked row is finished.
-
-        Args:
-            state: in which the template is entered; the mark of an earlier template is in it.
-            template: the template.
-            at: the row to mark, -1 to follow the mark that is there.
-        """
-        key = (state, template, at)
-        known = self._tracked.get(key)
-        if known is None:
-            walk = _Walk(self.accesses, self.pipes, self.states[state], self._ordered, marked=(template, at))
-            walk.is_marked = at < 0
-            walk.take(template, self.accesses.steps[template])
-            after = self._number(walk.state())
-            known = self._tracked[key] = Tracked(after, frozenset(walk.knowing), walk.is_marked)
         return known
 
     def _number(self, state: State) -> int:
@@ -197,37 +183,35 @@ class _Walk:
     pipes: tuple[Pipe, ...]
     begin: State
     ordered: frozenset[Pipe]
-    marked: Site | None = None
-    """The row to mark; its place is -1 where an earlier template has marked one."""
-    is_marked: bool = False
-    knowing: set[Site] = field(default_factory=set)
-    """Rows that begin, or flags of other cores that are set, when the marked row is finished."""
     clashes: list[Clash] = field(default_factory=list)
     doubled: list[tuple[Site, Site]] = field(default_factory=list)
     useful: set[Site] = field(default_factory=set)
     idle: set[Site] = field(default_factory=set)
-    watched: list[tuple[Site, int]] = field(default_factory=list)
-    """Two rows and their turns: is the first finished when the second begins?"""
-    is_before: bool = False
-    """Whether it is."""
-    _place: int = -1
+    _shared: list[list[tuple[int, ...]]] = field(default_factory=list)
+    """By pipe: begin, end and clock of rows that other cores can meet."""
+    _marks: list[list[int]] = field(default_factory=list)
+    """By pipe: the places that clocks of the begin name, and the end of its log."""
     _clocks: list[Clock] = field(default_factory=list)
     _logs: list[list[int]] = field(default_factory=list)
     _pending: dict[Flag, deque[Pending]] = field(default_factory=dict)
     _held: dict[Pipe, deque[Held]] = field(default_factory=dict)
     _index: dict[Pipe, int] = field(default_factory=dict)
+    _downstream: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         self._index = {pipe: i for i, pipe in enumerate(self.pipes)}
+        self._downstream = tuple(self._index[pipe] for pipe in _DOWNSTREAM if pipe in self._index)
         self._clocks = [list(clock) for clock in self.begin.clocks]
         self._logs = [list(log) for log in self.begin.logs]
+        self._shared = [[] for _ in self.pipes]
         self._pending = {flag: deque(waiting) for flag, waiting in self.begin.pending}
         self._held = {pipe: deque(rows) for pipe, rows in self.begin.held}
+        self._marks = self._named()
 
-    def take(self, template: int, steps: Iterable[Step], turn: int = 0) -> None:
+    def take(self, template: int, steps: Iterable[Step]) -> None:
         """Offer the rows of a template."""
         for step in steps:
-            self._offer(Held(template, step, None, turn))
+            self._offer(Held(template, step, None))
 
     # ---- rows in the order in which they can run ----------------------------------------------------------------
 
@@ -285,16 +269,13 @@ class _Walk:
     def _run(self, row: Held) -> None:
         step, p = row.step, self._index[row.step.pipe]
         self._learn(p, self._clocks[0] if row.issued is None else row.issued)
-        if self.marked is not None and self.is_marked and self._knows_mark(p):
-            self.knowing.add((row.template, step.at))
+        begin, clock = len(self._logs[p]), tuple(self._clocks[p]) if step.is_shared else ()
         if step.act is Act.TOUCH:
-            if self.watched:
-                self._watch(p, row)
             self._touch(p, row)
         elif step.act is Act.CROSS_SET:
             pass  # `between` says what it orders
         elif step.act is Act.CROSS_WAIT:
-            self._log_mark(p, self.accesses.crossed)
+            self._cross(p)
         elif step.act is Act.SET:
             self._set(p, row)
             self._wake()
@@ -306,36 +287,14 @@ class _Walk:
         else:
             news = [self._learn_own(0, q) for q in range(len(self.pipes))]
             self._judge(row, any(news))
-        if self.marked == (row.template, step.at):
-            self._mark(p)
+        if step.is_shared:
+            self._shared[p].append((begin, len(self._logs[p]), *clock))
 
-    def _mark(self, p: int) -> None:
-        self.is_marked = True
-        self._log_mark(p, self.accesses.mark)
-
-    def _log_mark(self, p: int, mark: int) -> None:
-        self._logs[p].append(mark)
+    def _cross(self, p: int) -> None:
+        """A pipe has waited for another core: an access of no bytes says what is behind it."""
+        self._logs[p].append(self.accesses.crossed)
         if p == 0:
             self._clocks[0][0] = len(self._logs[0])
-
-    def _knows_mark(self, p: int) -> bool:
-        """Whether a pipe runs what is behind the mark: on its own pipe, or known to be finished; a mark gone, too."""
-        for q, log in enumerate(self._logs):
-            if self.accesses.mark in log:
-                return p == q or self._clocks[p][q] > log.index(self.accesses.mark)
-        return True
-
-    def _watch(self, p: int, row: Held) -> None:
-        """Note where a watched row stands in its pipe's log, and what the other knows of it."""
-        here = ((row.template, row.step.at), row.turn)
-        if here not in self.watched:
-            return
-        if here == self.watched[0]:
-            self._place = len(self._logs[p]) + len(row.step.accesses) - 1
-        elif self._place >= 0:
-            (template, at), _ = self.watched[0]
-            q = self._index[self.accesses.program.templates[template].rows[at].pipe]
-            self.is_before = self._clocks[p][q] > self._place
 
     def _judge(self, row: Held, news: bool) -> None:
         (self.useful if news else self.idle).add((row.template, row.step.at))
@@ -365,13 +324,18 @@ class _Walk:
         waiting.append(Pending(site, tuple(clock)))
 
     def _touch(self, p: int, row: Held) -> None:
-        for number in row.step.accesses:
-            for pipe in _DOWNSTREAM:
-                if pipe in self._index:
-                    self._compare(p, self._index[pipe], number, was_held=row.issued is not None)
+        open_pipes = [q for q in self._downstream if self._is_open(p, q)]
+        for number in row.step.accesses if open_pipes else ():
+            for q in open_pipes:
+                if self._is_open(p, q):
+                    self._compare(p, q, number, was_held=row.issued is not None)
         self._logs[p] += row.step.accesses
         if p == 0:
             self._clocks[0][0] = len(self._logs[0])
+
+    def _is_open(self, p: int, q: int) -> bool:
+        """Whether pipe q has run what pipe p does not know to be finished."""
+        return self._clocks[p][q] < len(self._logs[q]) and (p != q or self.pipes[p] not in self.ordered)
 
     def _compare(self, p: int, q: int, number: int, *, was_held: bool) -> None:
         """Look for the last access of pipe q that is open to pipe p and clashes.
@@ -379,8 +343,6 @@ class _Walk:
         After it all count as finished, with what pipe q knows, as they would behind the flag that is missing.
         """
         log, known = self._logs[q], self._clocks[p][q]
-        if known == len(log) or (p == q and self.pipes[p] in self.ordered):
-            return
         for at in self._candidates(log, known, number):
             if self._clash(p == q, log[at], number):
                 self.clashes.append(Clash(log[at], number, was_held))
@@ -409,20 +371,19 @@ class _Walk:
 
     # ---- the state afterwards -----------------------------------------------------------------------------------
 
-    def state(self) -> State:
-        """Return what of all this later rows can depend on, numbered anew."""
-        clocks = [*self._clocks, *(p.clock for line in self._pending.values() for p in line)]
-        clocks += [h.issued for line in self._held.values() for h in line if h.issued is not None]
+    def state(self) -> tuple[State, Shift]:
+        """Return what of all this later rows can depend on, numbered anew, and what its marks were."""
+        marks = self._named()
         renumber, logs = [], []
-        for q, log in enumerate(self._logs):
-            numbers, kept = _shortened(log, {clock[q] for clock in clocks})
+        for log, places in zip(self._logs, marks, strict=True):
+            numbers, kept = _shortened(log, places)
             renumber.append(numbers)
             logs.append(kept)
 
         def anew(clock: Iterable[int]) -> tuple[int, ...]:
             return tuple(numbers[known] for numbers, known in zip(renumber, clock, strict=True))
 
-        return State(
+        after = State(
             tuple(anew(clock) for clock in self._clocks),
             tuple(logs),
             tuple(
@@ -434,6 +395,39 @@ class _Walk:
                 (pipe, tuple(_held_anew(h, anew) for h in line)) for pipe, line in sorted(self._held.items()) if line
             ),
         )
+        pipe = np.repeat(np.arange(len(marks)), [len(places) for places in marks])
+        return after, self._shift(pipe, np.array([place for places in marks for place in places], np.int64))
+
+    def _named(self) -> list[list[int]]:
+        """By pipe: the places that clocks name, and the end of its log."""
+        clocks = [*self._clocks, *(p.clock for line in self._pending.values() for p in line)]
+        clocks += [h.issued for line in self._held.values() for h in line if h.issued is not None]
+        return [sorted({len(log), *(clock[q] for clock in clocks)}) for q, log in enumerate(self._logs)]
+
+    def shared(self) -> Shared:
+        """Return the rows that ran and that other cores can meet."""
+        width = 2 + len(self.pipes)
+        found = np.array([row for rows in self._shared for row in rows], np.int64).reshape(-1, width)
+        counts = np.array([len(rows) for rows in self._shared], np.int64)
+        own = np.repeat(np.arange(len(self.pipes)), counts)
+        every = np.broadcast_to(np.arange(len(self.pipes)), (len(found), len(self.pipes)))
+        return Shared(
+            counts, self._shift(own, found[:, 0]), self._shift(own, found[:, 1]), self._shift(every, found[:, 2:])
+        )
+
+    def _shift(self, pipe: Ints, place: Ints) -> Shift:
+        """Places in the logs of pipes, which have grown since the begin.
+
+        Where a clash ended a clock between two marks, the next counts, as the flag that is missing would name it.
+        """
+        at, more = np.zeros(place.shape, np.int64), np.zeros(place.shape, np.int64)
+        first = 0
+        for q, marks in enumerate(self._marks):
+            here = pipe == q
+            at[here] = first + np.searchsorted(marks, np.minimum(place[here], marks[-1]))
+            more[here] = np.maximum(place[here] - marks[-1], 0)
+            first += len(marks)
+        return Shift(at, more)
 
 
 def _overlapping(accesses: list[Access], log: list[int], known: int, access: Access) -> Iterator[int]:
@@ -448,16 +442,15 @@ def _held_anew(held: Held, anew: Callable[[Iterable[int]], tuple[int, ...]]) -> 
     return held if held.issued is None else replace(held, issued=anew(held.issued))
 
 
-def _shortened(log: list[int], marks: set[int]) -> tuple[dict[int, int], tuple[int, ...]]:
+def _shortened(log: list[int], marks: list[int]) -> tuple[dict[int, int], tuple[int, ...]]:
     """Leave out what every clock knows, and of the same access between two marks all but the last.
 
     Returns:
         The new number of each mark, and the log that is left.
     """
-    places = sorted(marks)
     kept: list[int] = []
     numbers: dict[int, int] = {}
-    for place, following in zip(places, [*places[1:], len(log)], strict=True):
+    for place, following in zip(marks, [*marks[1:], len(log)], strict=True):
         numbers[place] = len(kept)
         kept += list(dict.fromkeys(reversed(log[place:following])))[::-1]
     return numbers, tuple(kept)

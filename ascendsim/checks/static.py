@@ -55,12 +55,24 @@ CAP_MEMORY: dict[Buffer, Rule] = {
         "use a smaller tile, or fewer buffers",
         "platform files; asc-devkit docs, architecture pages",
         condition=f"What lies in {place.name} ends beyond the bytes it has"
-        + (", or that a kernel on both kinds of cores may use." if place is Buffer.L1 else "."),
+        + (
+            ", or, a warning, that the framework leaves a kernel on both kinds of cores." if place is Buffer.L1 else "."
+        ),
         archs=() if place not in (Buffer.BT, Buffer.FB) else (2201, 3510, 3002),
     )
     for place in Buffer
     if place not in (Buffer.GM, Buffer.UB)
 }
+CAP_L1_MIXED = CAP_MEMORY[Buffer.L1].saying(
+    "L1 use {got} B leaves less than the 256 B that the framework takes of a mixed kernel's (up to {wanted} B): "
+    "{parts}",
+    (
+        "keep below, unless vector cores hand no products to the matmul library: a public kernel without such calls "
+        "pins all of L1"
+    ),
+    "asc-devkit docs, architecture page 2201; ops-transformer op_kernel, flash_attention_score_grad SameAB",
+    level="W",
+)
 OOB_GM = Rule(
     "E-OOB-GM",
     "{api} {operand} touches {past} B outside GM tensor {tensor} ({wanted} B, up to byte {got} wanted)",
@@ -300,8 +312,10 @@ def _capacity(program: Program, device: Device) -> Iterator[Finding]:
     for place, rule in CAP_MEMORY.items():
         got, wanted = program.high_water_bytes.get(place, 0), device.usable_bytes(place, program.kernel_type)
         if got > wanted:
+            there = device.buffer_bytes(place)
+            told, limit = (rule, there) if got > there else (CAP_L1_MIXED, wanted)
             fill = {"parts": _parts(program, device, place)}
-            yield rule.finding(place.name, operand=place.name, got=got, wanted=wanted, fill=fill)
+            yield told.finding(place.name, operand=place.name, got=got, wanted=limit, fill=fill)
     used = peak_ub_bytes(program)
     parts = _parts(program, device, Buffer.UB)
     ub = device.ub

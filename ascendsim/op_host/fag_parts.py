@@ -18,6 +18,10 @@ from ascendsim.op_host.matmul_base import BaseBlock
 from ascendsim.terms import CUBE_SIDE, align_up
 
 FLOAT_BYTES: Final = FLOAT.bytes
+ALIBI_ROWS: Final = 1024
+"""Rows of a pseShift that holds the last ones only."""
+ADD_THEN_MULTIPLY: Final = 1
+"""The pse_type that scales pseShift, too."""
 BUFFERS: Final = 2
 """Of L1 and L0, and of the scores in GM."""
 
@@ -60,6 +64,61 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
+class BiasRows:
+    """Where pseShift [batches, heads, rows, columns] lies; lengths in elements.
+
+    Attributes:
+        batches: B, or 1 for one that all share.
+        heads: N1.
+        rows: of a head: S1, 1 for one that all rows of scores share, or the last ones of a bias that depends on i - j
+            alone ("alibi").
+        columns: of a row, S2.
+        is_cut: only the last rows are given.
+        comes_first: it is added before the scores are scaled.
+    """
+
+    batches: int
+    heads: int
+    rows: int
+    columns: int
+    is_cut: bool
+    comes_first: bool
+
+    @property
+    def pitch(self) -> int:
+        """From row to row, 0 for one row."""
+        return self.columns if self.rows > 1 else 0
+
+    def head_at(self, b: int, n1: int) -> int:
+        """Return where a head begins."""
+        return ((b if self.batches > 1 else 0) * self.heads + n1) * self.rows * self.columns
+
+    def at(self, s1: int, s2: int, rows: int, columns: int) -> int:
+        """Return where in its head the bias of so many rows and columns of scores begins, from (s1, s2) on.
+
+        Of a cut one another row with the same i - j serves: row s1 modulo its number, or the last ones where they are.
+        A part that would leave the tensor, which holds hidden scores then, moves up.
+
+        Source: ops-transformer common kernels, pse, offset of the alibi form.
+        """
+        if not self.is_cut:
+            return s1 * self.pitch + s2
+        first = self.columns - self.rows
+        row = s1 - first if s1 >= first else s1 % self.rows
+        row = min(row, self.rows - rows, self.rows + s1 - s2 - columns)
+        return row * self.columns + first + row - (s1 - s2)
+
+
+def bias_rows(call: FagCall) -> BiasRows | None:
+    """Return where pseShift lies, None without one or with slopes."""
+    if call.pse is None or call.is_inner_pse:
+        return None
+    batches, heads, rows, columns = call.pse
+    is_cut = rows == ALIBI_ROWS < call.shape.s1
+    return BiasRows(batches, heads, rows, columns, is_cut, call.params.pse_type == ADD_THEN_MULTIPLY)
+
+
+@dataclass(frozen=True, slots=True)
 class MainUb:
     """Where the parts of a vector sub-tile begin in UB [bytes], in the order of the memory map."""
 
@@ -96,7 +155,7 @@ class Product:
 
 
 def nz_sum_at(rows: Rows, b: int, n: int, s: int) -> int:
-    """Return where the NZ sums of a row of a head begin: heads follow one another (inferred) [floats]."""
+    """Return where the NZ sums of a row of a head begin: heads follow one another whatever the layout [floats]."""
     return (b * rows.n + n) * rows.s * align_up(rows.columns, CUBE_SIDE) + s * CUBE_SIDE
 
 
@@ -105,10 +164,16 @@ def score_pitch(rows: int, columns: int, *, is_nz: bool) -> int:
     return align_up(rows, CUBE_SIDE) * CUBE_SIDE if is_nz else align_up(columns, CUBE_SIDE)
 
 
+def _base_k(block: BaseBlock) -> int:
+    """Return the K of a base block in whole fractals' sides, at least one."""
+    return max(block.k // CUBE_SIDE, 1) * CUBE_SIDE
+
+
 def product_tiling(call: FagCall, base: Matmuls, product: Product) -> MatmulTiling:
     """Return the tiling of one product of a template that hands its products to the matmul library.
 
-    Buffers are large enough for each of its products, so that one set of queues serves them all.
+    Buffers are large enough for each of its products, so that one set of queues serves them all. A base block of floats
+    may have a K that is no multiple of 16; what is transposed on the way to L0 is squares of 16, so here it has less.
 
     Args:
         call: as the kernel gets it.
@@ -119,9 +184,10 @@ def product_tiling(call: FagCall, base: Matmuls, product: Product) -> MatmulTili
     blocks = base.scores, base.dk_dv, base.dq
     load_bytes = call.platform.l1_bytes // (2 * BUFFERS) // CUBE_SIDE * CUBE_SIDE
     own = product.base
-    whole = align_up(product.k, own.k)
+    base_k = _base_k(own)
+    whole = align_up(product.k, base_k)
     load_ka, load_kb = (
-        max(own.k, min(whole, load_bytes // (length * size) // own.k * own.k)) for length in (own.m, own.n)
+        max(base_k, min(whole, load_bytes // (length * size) // base_k * base_k)) for length in (own.m, own.n)
     )
     load_kb = min(load_ka, load_kb)
     results = max(block.m * block.n * FLOAT_BYTES for block in blocks)
@@ -131,7 +197,7 @@ def product_tiling(call: FagCall, base: Matmuls, product: Product) -> MatmulTili
         k=product.k,
         base_m=own.m,
         base_n=own.n,
-        base_k=own.k,
+        base_k=base_k,
         single_core_m=product.m,
         single_core_n=product.n,
         single_core_k=whole,
@@ -152,8 +218,8 @@ def product_tiling(call: FagCall, base: Matmuls, product: Product) -> MatmulTili
         a1_bytes=load_bytes,
         b1_bytes=load_bytes,
         c1_bytes=0,
-        a2_bytes=max(block.m * block.k * size for block in blocks),
-        b2_bytes=max(block.n * block.k * size for block in blocks),
+        a2_bytes=max(block.m * _base_k(block) * size for block in blocks),
+        b2_bytes=max(block.n * _base_k(block) * size for block in blocks),
         c2_bytes=0,
         co1_bytes=results,
         a1_num=BUFFERS,

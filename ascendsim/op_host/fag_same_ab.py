@@ -1,13 +1,11 @@
 """What the kernel of template SameAB is given: places in GM and UB, the products of a block, and who computes what.
 
-The order of areas and offsets inside the workspace's "S and dA" term is not published; here dA (mm1) lies before S
-(mm2), and in each the AICs' two buffers follow one another.
+In the workspace's "S and dA" term dA (mm1) lies before S (mm2), and in each the AICs' two buffers follow one another.
 
 Source: ops-transformer op_kernel, flash_attention_score_grad SameAB.
 """
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 from ascendsim.errors import InputError
 from ascendsim.op_host.fag_call import COMPRESSED_MASK_MODES, FagCall, as_float32
@@ -16,19 +14,19 @@ from ascendsim.op_host.fag_map import Area, main_ub, row_term_ub
 from ascendsim.op_host.fag_parts import (
     BUFFERS,
     FLOAT_BYTES,
+    BiasRows,
     MainUb,
     Product,
     Rows,
+    bias_rows,
     product_tiling,
     score_pitch,
 )
+from ascendsim.op_host.fag_private_sums import PrivateSums, private_sums
 from ascendsim.op_host.fag_result import FagTiling, Matmuls, PostPass, PrePass, RowTermPass
 from ascendsim.op_host.fag_tiling_same_ab import sum_elements
 from ascendsim.op_host.matmul import MatmulTiling
 from ascendsim.terms import CUBE_SIDE
-
-CUSTOM_HEAD_SIZE: Final = 128
-"""D of the L1-custom form that the kernel has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +71,8 @@ class GmAreas:
     row_term: int
     d_a: int
     scores: int
+    kept: int | None
+    """Of the dropout mask in bytes, None where it stays in bits or there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,8 @@ class SameAbTiling:
         next_tokens, pre_tokens: the band.
         has_mask: there is an attention mask.
         is_compressed: the mask is one small triangle.
+        bias: where pseShift lies, None without one.
+        private: how private tiles are added up, None where AICs add to the sums themselves.
     """
 
     names: tuple[str, ...]
@@ -125,6 +127,8 @@ class SameAbTiling:
     pre_tokens: int
     has_mask: bool
     is_compressed: bool
+    bias: BiasRows | None
+    private: PrivateSums | None
 
 
 def same_ab_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> SameAbTiling:
@@ -178,6 +182,8 @@ def same_ab_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> 
         pre_tokens=tiling.band.pre_tokens,
         has_mask=call.mask is not None,
         is_compressed=call.params.sparse_mode in COMPRESSED_MASK_MODES,
+        bias=bias_rows(call),
+        private=private_sums(call, tiling, deal, parts[-1].end_bytes),
     )
 
 
@@ -185,13 +191,8 @@ def _check(call: FagCall, tiling: FagTiling) -> None:
     """Refuse what the kernel does not do yet."""
     tiles = tiling.tiles
     for what, is_asked in (
-        ("the L1-custom form of a D other than 128", tiles.is_l1_custom and call.shape.d != CUSTOM_HEAD_SIZE),
-        ("the L1-custom form with Dv less than D", tiles.is_l1_custom and call.shape.dv != call.shape.d),
-        ("scores in NZ with a single row left over", tiles.is_score_nz and call.shape.s1 % (tiles.cv_s1 or 1) == 1),
-        ("pseShift", call.pse is not None),
-        ("dropout", call.has_drop),
+        ("pseShift made inside from slopes", call.is_inner_pse),
         ("rotary parts", call.rope_sizes is not None),
-        ("deterministic sums", call.params.deterministic),
         ("layout TND", call.shape.is_tnd),
     ):
         if is_asked:
@@ -247,17 +248,24 @@ def _areas(tiling: FagTiling, matrix_floats: int) -> GmAreas:
         row_term=starts["row term"] // FLOAT_BYTES,
         d_a=first,
         scores=first + matrix_floats,
+        kept=starts["dropout mask"] // FLOAT_BYTES if "dropout mask" in starts else None,
     )
 
 
 # ---- products --------------------------------------------------------------------------------------------------------
 
 
-def block_products(call: FagCall, tiling: FagTiling, rows: int, columns: int) -> Products:
+def block_products(call: FagCall, tiling: FagTiling, rows: int, columns: int, *, takes_place: bool = True) -> Products:
     """Return the products of a block of so many rows and columns of scores.
 
-    A and dS take the place of S and dA: their rows of 16 bits begin where rows of floats do, 2 elements for each. In NZ
-    that goes for 16 columns at a time.
+    Args:
+        call: as the kernel gets it.
+        tiling: of it.
+        rows: of the block.
+        columns: of the block.
+        takes_place: A and dS take the place of S and dA: their rows of 16 bits begin where rows of floats do, 2
+            elements for each; in NZ that goes for 16 columns at a time. Otherwise they have areas of their own, in
+            which they lie as S and dA do.
     """
     assert tiling.matmuls is not None
     base: Matmuls = tiling.matmuls
@@ -267,7 +275,7 @@ def block_products(call: FagCall, tiling: FagTiling, rows: int, columns: int) ->
     value = Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.dv)
     out = Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.dv)
     pitch = score_pitch(rows, columns, is_nz=is_nz)
-    narrow = pitch * FLOAT_BYTES // call.element_bytes
+    narrow = pitch * FLOAT_BYTES // call.element_bytes if takes_place else pitch
     d_a = Product(rows, columns, shape.dv, out.pitch, value.pitch, pitch, base.scores, b_transposed=True, c_is_nz=is_nz)
     dq = Product(rows, shape.d, columns, narrow, key.pitch, query.pitch, base.dq, a_is_nz=is_nz)
     dk = replace(dq, m=columns, k=rows, b_pitch=query.pitch, c_pitch=key.pitch, base=base.dk_dv, a_transposed=True)

@@ -5,20 +5,23 @@ a buffer as large as the pre pass's last; the post pass gives each core steps th
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
-from ascendsim.dtypes import FLOAT
+from ascendsim.dtypes import FLOAT, HALF, UINT8
+from ascendsim.isa.forms import BinaryRepeatParams
 from ascendsim.isa.move import DataCopyExtParams, DataCopyPadExtParams, DataCopyParams
 from ascendsim.memory import GlobalTensor, LocalTensor
 from ascendsim.op_host.fag_parts import Rows, nz_sum_at
 from ascendsim.op_host.fag_passes import NZ_BUFFERS
+from ascendsim.op_host.fag_result import FagTiling, PostPass, PrePass
 from ascendsim.op_host.fag_same_ab import RowTermUb, SameAbTiling
 from ascendsim.op_host.fag_tiling_same_ab import NZ_SPARE
 from ascendsim.op_host.softmax import soft_max_grad_tiling_func
-from ascendsim.op_kernel.fag_tiles import NZ_BLOCKS, nz_to_rows
+from ascendsim.op_kernel.fag_tiles import BITS, NZ_BLOCKS, nz_to_rows, pass_on
 from ascendsim.op_kernel.softmax_grad import softmax_grad_front
 from ascendsim.op_kernel.softmax_grad_call import LANES, ROW_GROUP
 from ascendsim.record import AiCore, tile
-from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, HardEvent, Pipe, RoundMode, align_up, ceil_div
+from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, HardEvent, Pipe, RoundMode, SelMode, align_up, ceil_div
 from ascendsim.tpipe import TBuf
 
 ROW_SUMS = 2
@@ -34,20 +37,36 @@ ID = 0
 
 def zero_sums(asc: AiCore, workspace: GlobalTensor, ub: TBuf, t: SameAbTiling) -> None:
     """Fill this core's part of the sums of dQ, dK and dV with zeros."""
+    zero(asc, (workspace[t.areas.dq], workspace[t.areas.dk], workspace[t.areas.dv]), t.sum_counts, ub, t.pre)
+
+
+def zero(
+    asc: AiCore,
+    sums: tuple[GlobalTensor, GlobalTensor, GlobalTensor],
+    counts: tuple[int, int, int],
+    ub: TBuf,
+    passed: PrePass,
+) -> None:
+    """Fill this core's part of the sums of dQ, dK and dV with zeros.
+
+    Args:
+        asc: the core.
+        sums: where those of dQ, dK and dV begin.
+        counts: their elements.
+        ub: from its start on taken over.
+        passed: the pre pass.
+    """
     core = asc.get_block_idx()
-    if core >= t.pre.cores:
+    if core >= passed.cores:
         return
-    buffer = t.pre.out_bytes // FLOAT.bytes
+    buffer = passed.out_bytes // FLOAT.bytes
+    parts = passed.dq_elements, passed.dk_elements, passed.dv_elements
     with asc.trace("zero"):
         _fill_zeros(asc, ub, buffer)
-        for start, count, part in (
-            (t.areas.dq, t.sum_counts[0], t.pre.dq_elements),
-            (t.areas.dk, t.sum_counts[1], t.pre.dk_elements),
-            (t.areas.dv, t.sum_counts[2], t.pre.dv_elements),
-        ):
+        for dst, count, part in zip(sums, counts, parts, strict=True):
             end = min(count, (core + 1) * part)
             for at in range(core * part, end, buffer):
-                _store_zeros(asc, workspace[start + at], ub, min(buffer, end - at))
+                _store_zeros(asc, dst[at], ub, min(buffer, end - at))
 
 
 @tile
@@ -61,6 +80,73 @@ def _fill_zeros(asc: AiCore, ub: TBuf, count: int) -> None:
 def _store_zeros(asc: AiCore, dst: GlobalTensor, ub: TBuf, count: int) -> None:
     zeros = ub.get_with_offset(FLOAT, count, 0)
     asc.data_copy_pad(dst, zeros, DataCopyExtParams(1, count * FLOAT.bytes, 0, 0))
+
+
+# ---- dropout mask ----------------------------------------------------------------------------------------------------
+
+
+def expand_drop_mask(asc: AiCore, dst: GlobalTensor, bits: GlobalTensor, ub: TBuf, passed: PrePass, count: int) -> None:
+    """Make a byte, 0 or 1, of each bit of this core's part of the dropout mask ("bool mode").
+
+    Args:
+        asc: the core.
+        dst: bytes, as many as scores.
+        bits: the mask, its lowest bit first.
+        ub: from its start on taken over, the pass's buffers and 256 B.
+        passed: the pre pass.
+        count: scores of all heads and batches.
+    """
+    first = asc.get_block_idx() * passed.mask_elements
+    end = min(count, first + passed.mask_elements)
+    starts = range(first, end, passed.mask_step_elements)
+    if not starts:
+        return
+    with asc.trace("expand dropMask"):
+        ones = ub.get_with_offset(HALF, HALF.per_repeat, _ones_at(passed))
+        asc.duplicate(ones, 1.0, HALF.per_repeat)
+        for i, at in enumerate(starts):
+            elements = min(passed.mask_step_elements, end - at)
+            _expand(asc, dst[at], bits[at // BITS], ub, elements, passed, i == 0, i + 1 == len(starts))
+
+
+@tile
+def _expand(
+    asc: AiCore,
+    dst: GlobalTensor,
+    bits: GlobalTensor,
+    ub: TBuf,
+    count: int,
+    passed: PrePass,
+    is_first: bool,
+    is_last: bool,
+) -> None:
+    """One step; one buffer each of bits, halves and bytes."""
+    repeats = ceil_div(count, HALF.per_repeat)
+    local = ub.get_with_offset(UINT8, repeats * HALF.per_repeat // BITS, 0)
+    halves = ub.get_with_offset(HALF, repeats * HALF.per_repeat, passed.in_bytes)
+    out = ub.get_with_offset(UINT8, count, passed.in_bytes + passed.cast_bytes)
+    ones = ub.get_with_offset(HALF, HALF.per_repeat, _ones_at(passed))
+    if not is_first:
+        asc.wait_flag(HardEvent.V_MTE2, ID)
+    asc.data_copy_pad(local, bits, DataCopyExtParams(1, ceil_div(count, BITS), 0, 0))
+    pass_on(asc, HardEvent.MTE2_V, ID)
+    spread = BinaryRepeatParams(1, 1, 1, HALF.per_repeat // HALF.per_datablock, 0, 0)
+    asc.select(halves, local, ones, 0.0, SelMode.VSEL_TENSOR_SCALAR_MODE, HALF.per_repeat, repeats, spread)
+    asc.pipe_barrier(Pipe.V)
+    if not is_last:
+        asc.set_flag(HardEvent.V_MTE2, ID)
+    if not is_first:
+        asc.wait_flag(HardEvent.MTE3_V, ID)
+    asc.cast(out, halves, RoundMode.CAST_ROUND, count)
+    pass_on(asc, HardEvent.V_MTE3, ID)
+    asc.data_copy_pad(dst, out, DataCopyExtParams(1, count, 0, 0))
+    if not is_last:
+        asc.set_flag(HardEvent.MTE3_V, ID)
+
+
+def _ones_at(passed: PrePass) -> int:
+    """Where in UB a repeat of ones lies: behind the pass's buffers (inferred) [bytes]."""
+    return passed.in_bytes + passed.cast_bytes + passed.out_bytes
 
 
 # ---- row term --------------------------------------------------------------------------------------------------------
@@ -196,7 +282,7 @@ def _reduce_rows(
 
 
 @dataclass(frozen=True, slots=True)
-class _Gradient:
+class Gradient:
     """One gradient: the tensor, its rows, where its sums begin, their number, and the factor (None: as they are)."""
 
     dst: GlobalTensor
@@ -204,6 +290,22 @@ class _Gradient:
     sums_at: int
     sums: int
     factor: float | None
+
+
+class HasPostPass(Protocol):
+    """A kernel's tiling with a post pass over sums in the workspace."""
+
+    @property
+    def tiling(self) -> FagTiling:
+        """The host tiling."""
+
+    @property
+    def query(self) -> Rows:
+        """Rows of query, which has the most columns."""
+
+    @property
+    def post(self) -> PostPass:
+        """The pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,18 +327,34 @@ def store_gradients(
     """Scale the sums of dQ and dK, round all three to the gradients' type, and store them."""
     dq, dk, dv = gradients
     sums = (
-        _Gradient(dq, t.query, t.areas.dq, t.sum_counts[0], t.scale),
-        _Gradient(dk, t.key, t.areas.dk, t.sum_counts[1], t.scale),
-        _Gradient(dv, t.value, t.areas.dv, t.sum_counts[2], None),
+        Gradient(dq, t.query, t.areas.dq, t.sum_counts[0], t.scale),
+        Gradient(dk, t.key, t.areas.dk, t.sum_counts[1], t.scale),
+        Gradient(dv, t.value, t.areas.dv, t.sum_counts[2], None),
     )
+    store_sums(asc, sums, workspace, ub, NZ_SPARE, t)
+
+
+def store_sums(
+    asc: AiCore, gradients: tuple[Gradient, ...], workspace: GlobalTensor, ub: TBuf, nz_spare: int, t: HasPostPass
+) -> None:
+    """Scale sums, round them to their gradients' type, and store them.
+
+    Args:
+        asc: the core.
+        gradients: one after another.
+        workspace: where the sums are.
+        ub: from its start on taken over.
+        nz_spare: datablocks that the host's tiling keeps free for each 16 columns where sums lie in NZ.
+        t: the tiling.
+    """
     with asc.trace("post"):
         if t.tiling.tiles.is_gradient_nz:
-            _store_from_nz(asc, sums, workspace, ub, t)
+            _store_from_nz(asc, gradients, workspace, ub, nz_spare, t)
         else:
-            _store_from_rows(asc, sums, workspace, ub, t)
+            _store_from_rows(asc, gradients, workspace, ub, t)
 
 
-def _of_core(count: int, core: int, t: SameAbTiling) -> range:
+def _of_core(count: int, core: int, t: HasPostPass) -> range:
     """Return which of so many steps a core takes: as many as the others, one after another."""
     per_core = ceil_div(count, t.post.cores)
     return range(core * per_core, min(count, (core + 1) * per_core))
@@ -247,7 +365,7 @@ def _turn(i: int, count: int, sets: int) -> _Turn:
 
 
 def _store_from_rows(
-    asc: AiCore, gradients: tuple[_Gradient, ...], workspace: GlobalTensor, ub: TBuf, t: SameAbTiling
+    asc: AiCore, gradients: tuple[Gradient, ...], workspace: GlobalTensor, ub: TBuf, t: HasPostPass
 ) -> None:
     """Sums lie as the gradient does, so each step takes elements without looking at rows."""
     core, step = asc.get_block_idx(), t.post.step_elements
@@ -269,7 +387,7 @@ def _round(
     base_bytes: int,
     turn: _Turn,
 ) -> None:
-    """One step: two base buffers hold the sums, the third the result."""
+    """One step: two base buffers hold the sums (one, where sums are no wider than results), the third the result."""
     wide = ub.get_with_offset(FLOAT, count, 0)
     narrow = ub.get_with_offset(dst.dtype, count, ROW_SUMS * base_bytes)
     if turn.is_reused:
@@ -290,22 +408,27 @@ def _round(
 def _scale_and_cast(
     asc: AiCore, narrow: LocalTensor, wide: LocalTensor, count: int, factor: float | None, turn: _Turn
 ) -> None:
-    if factor is not None:
+    """Float results take their factor on the way, those of 16 bits before they are rounded."""
+    is_wide = narrow.dtype is FLOAT
+    if factor is not None and not is_wide:
         asc.muls(wide, wide, factor, count)
         asc.pipe_barrier(Pipe.V)
     if turn.is_reused:
         asc.wait_flag(HardEvent.MTE3_V, turn.event_id)
-    asc.cast(narrow, wide, RoundMode.CAST_ROUND, count)
+    if is_wide:
+        asc.muls(narrow, wide, 1.0 if factor is None else factor, count)
+    else:
+        asc.cast(narrow, wide, RoundMode.CAST_ROUND, count)
 
 
 def _store_from_nz(
-    asc: AiCore, gradients: tuple[_Gradient, ...], workspace: GlobalTensor, ub: TBuf, t: SameAbTiling
+    asc: AiCore, gradients: tuple[Gradient, ...], workspace: GlobalTensor, ub: TBuf, nz_spare: int, t: HasPostPass
 ) -> None:
     """Sums lie in NZ, head by head: a step takes rows of one head."""
     core = asc.get_block_idx()
     width = align_up(t.query.columns, CUBE_SIDE)
     rows = t.post.step_elements // t.query.columns
-    spare = width // CUBE_SIDE * NZ_SPARE * DATABLOCK_BYTES
+    spare = width // CUBE_SIDE * nz_spare * DATABLOCK_BYTES
     steps = [(one, number) for one in gradients for number in _of_core(_head_steps(one.rows, rows), core, t)]
     for i, (one, number) in enumerate(steps):
         head, piece = divmod(number, ceil_div(one.rows.s, rows))

@@ -1,8 +1,8 @@
 """FlashAttentionScoreGrad, template SameAB: an AIC and its two AIVs share blocks of scores, one block ahead.
 
-    AIV    zeros; row term; SyncAll
+    AIV    zeros; [bytes of the dropout mask]; row term; SyncAll
     AIC    S and dA of block t                          | dQ, dK, dV of block t - 1
-    AIV            P, A and dS of block t - 1, half of its strips of rows each
+    AIV            P, A and dS of block t - 1, half of its strips of rows, or in NZ of its columns, each
     AIV    SyncAll; scale, round and store the gradients
 
 Flags between an AIC and its AIVs have two ids each, for even and odd rounds. An AIC waits for the tiles of block t - 1
@@ -10,21 +10,29 @@ behind its products of block t, so these run beside the vector work; S, dA and w
 in GM. The first sums are added behind such a flag, which an AIV sets behind SyncAll: so every core's zeros are there.
 The public kernel has a TPipe for each phase; here one buffer of UB serves all, with the same places.
 Products go through the matmul operator's own loop, as the library's is not published: a row of blocks keeps its A in
-L1, and loads of B pass by. Those of the L1-custom form stand in `fag_l1_custom`. Order of the sums of several AICs:
-whoever comes first, in the simulator the cores in turns.
+L1, and loads of B pass by. Those of the L1-custom form stand in `fag_l1_custom` and `fag_l1_custom_sizes`.
+
+Order of the sums of several AICs: whoever comes first, in the simulator the cores in turns. The deterministic form has
+one of its own, whoever comes first: the first block of a tile is stored by its AIC, and round after round the total of
+the others' private tiles, core by core, is added by the AIV that owns the rows (`fag_private_sums`). There an AIC says
+after every block that its tiles are in GM, and after round t all AIVs add up round t - 1 between two SyncAlls, so two
+rounds without new scores follow the last.
 Source: ops-transformer op_kernel, flash_attention_score_grad SameAB.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 
 from ascendsim.dtypes import FLOAT, DType
 from ascendsim.memory import GlobalTensor
 from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block, Share, shares, vector_step
 from ascendsim.op_host.fag_parts import BUFFERS, Rows, nz_sum_at, score_pitch
+from ascendsim.op_host.fag_private_sums import PrivateSums, RoundBlock
 from ascendsim.op_host.fag_same_ab import Products, SameAbTiling, block_products
 from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
 from ascendsim.op_kernel.fag_l1_custom import (
+    BLOCK,
     L1Queues,
     Scores,
     Source,
@@ -34,9 +42,39 @@ from ascendsim.op_kernel.fag_l1_custom import (
     score_product,
     value_gradient,
 )
-from ascendsim.op_kernel.fag_passes import row_terms, store_gradients, zero_sums
+from ascendsim.op_kernel.fag_l1_custom_sizes import (
+    small_key_gradient,
+    small_query_gradient,
+    wide_key_gradient,
+    wide_query_gradient,
+    wide_score_product,
+)
+from ascendsim.op_kernel.fag_options import (
+    MasksAt,
+    all_kept,
+    bias_at,
+    bias_form,
+    bias_of_block,
+    dropout,
+    kept_of_block,
+    mask_of_block,
+    masks_at,
+    part_of,
+)
+from ascendsim.op_kernel.fag_passes import expand_drop_mask, row_terms, store_gradients, zero_sums
+from ascendsim.op_kernel.fag_private_sums import add_tiles
 from ascendsim.op_kernel.fag_tensors import Tensors
-from ascendsim.op_kernel.fag_tiles import STEP_A, STEP_B, SubTile, Turn, Ub, step_a, step_b
+from ascendsim.op_kernel.fag_tiles import (
+    STEP_A,
+    STEP_B,
+    Masks,
+    Options,
+    SubTile,
+    Turn,
+    Ub,
+    step_a,
+    step_b,
+)
 from ascendsim.op_kernel.matmul import Operands, Queues, init_queues, iterate_all
 from ascendsim.record import AiCore, tile
 from ascendsim.terms import CUBE_SIDE, CrossMode, HardEvent, Pipe, TPosition, align_up
@@ -47,9 +85,7 @@ SCORES_ARE_THERE = 1
 TILES_ARE_THERE = 4
 """Flag of the AIVs: A and dS of a block are in GM."""
 SUMS_ARE_THERE = 7
-"""Flag of the AIC: all its blocks are added up."""
-SMALL_MASK = 2048
-"""Rows and columns of a compressed mask."""
+"""Flag of the AIC: all its blocks are added up; deterministic, this block is stored."""
 STATISTICS = 8
 """How often GM holds a row's statistic: one datablock."""
 
@@ -94,7 +130,7 @@ def _cube(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
         if before:
             asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(TILES_ARE_THERE, before))
             _gradient_products(asc, gm, queues, before, core, t)
-            if not block:
+            if not block or t.private:
                 asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.FIX, _flag(SUMS_ARE_THERE, before))
         before = block
 
@@ -120,11 +156,11 @@ def _score_products(
     d_a = gm.workspace[_tile_at(t.areas.d_a, core, block, t)]
     scores = gm.workspace[_tile_at(t.areas.scores, core, block, t)]
     if isinstance(queues, L1Queues):
-        shape = (block.rows, block.columns, t.query.columns)
+        shape = (block.rows, block.columns)
         with asc.trace("dA"):
-            _custom_scores(asc, dy, value, d_a, queues, shape, (t.out.pitch, t.value.pitch))
+            _custom_scores(asc, dy, value, d_a, queues, shape, t.out, t.value, t.query.columns)
         with asc.trace("S"):
-            _custom_scores(asc, query, key, scores, queues, shape, (t.query.pitch, t.key.pitch))
+            _custom_scores(asc, query, key, scores, queues, shape, t.query, t.key, t.query.columns)
         return
     products = _products(block, t)
     with asc.trace("dA"):
@@ -136,7 +172,7 @@ def _score_products(
 def _gradient_products(
     asc: AiCore, gm: Tensors, queues: Queues | L1Queues, block: Block, core: int, t: SameAbTiling
 ) -> None:
-    """Add dQ += dS K, dK += dS^T Q, dV += A^T dY."""
+    """Add dQ += dS K, dK += dS^T Q, dV += A^T dY; deterministic store them, as sums or as private tiles."""
     n1 = block.n2 * t.call.shape.g + block.g
     element = gm.query.dtype
     query, dy = gm.query[t.query.at(block.b, n1, block.s1)], gm.dy[t.out.at(block.b, n1, block.s1)]
@@ -147,17 +183,25 @@ def _gradient_products(
     dk = gm.workspace[t.areas.dk + _sum_at(t.key, block.b, block.n2, block.s2, t)]
     dv = gm.workspace[t.areas.dv + _sum_at(t.value, block.b, block.n2, block.s2, t)]
     if isinstance(queues, L1Queues):
-        shape, heads = (block.rows, block.columns, t.query.columns), (t.query.s, t.key.s)
-        _custom_query_key(asc, d_s, query, key, dq, dk, queues, shape, (t.query.pitch, t.key.pitch), heads)
-        _custom_value(asc, a, dy, dv, queues, shape, t.out.pitch, t.value.s)
+        shape, is_nz = (block.rows, block.columns), t.tiling.tiles.is_gradient_nz
+        _custom_query_key(asc, d_s, query, key, dq, dk, queues, shape, t.query, t.key, is_nz)
+        with asc.trace("dV"):
+            _custom_value(asc, a, dy, dv, queues, shape, t.out, t.value, t.query.columns, is_nz)
         return
-    products = _products(block, t)
+    products, adds = _products(block, t), t.private is None
+    one = t.private.block_of(core, block.turn) if t.private else None
+    if t.private and one:
+        products = _to_private_tiles(products, one, t.private)
+        if not one.stores_dq:
+            dq = gm.workspace[t.private.dq.tile_at(one)]
+        if not one.stores_dk_dv:
+            dk, dv = (gm.workspace[tiles.tile_at(one)] for tiles in (t.private.dk, t.private.dv))
     with asc.trace("dQ"):
-        _multiply(asc, d_s, key, dq, queues, products.dq, True)
+        _multiply(asc, d_s, key, dq, queues, products.dq, adds)
     with asc.trace("dK"):
-        _multiply(asc, d_s, query, dk, queues, products.dk, True)
+        _multiply(asc, d_s, query, dk, queues, products.dk, adds)
     with asc.trace("dV"):
-        _multiply(asc, a, dy, dv, queues, products.dv, True)
+        _multiply(asc, a, dy, dv, queues, products.dv, adds)
 
 
 def _sum_at(rows: Rows, b: int, n: int, s: int, t: SameAbTiling) -> int:
@@ -170,6 +214,16 @@ def _sum_at(rows: Rows, b: int, n: int, s: int, t: SameAbTiling) -> int:
 def _products(block: Block, t: SameAbTiling) -> Products:
     is_whole = (block.rows, block.columns) == (t.products.scores.m, t.products.scores.n)
     return t.products if is_whole else block_products(t.call, t.tiling, block.rows, block.columns)
+
+
+def _to_private_tiles(products: Products, one: RoundBlock, private: PrivateSums) -> Products:
+    """Return the products with the pitches of private tiles, where they go there."""
+    if not one.stores_dq:
+        products = replace(products, dq=replace(products.dq, c_pitch=private.dq.pitch(one.block.rows)))
+    if one.stores_dk_dv:
+        return products
+    dk = replace(products.dk, c_pitch=private.dk.pitch(one.block.columns))
+    return replace(products, dk=dk, dv=replace(products.dv, c_pitch=private.dv.pitch(one.block.columns)))
 
 
 @tile
@@ -193,13 +247,17 @@ def _custom_scores(
     right: GlobalTensor,
     dst: GlobalTensor,
     queues: L1Queues,
-    shape: tuple[int, int, int],
-    pitches: tuple[int, int],
+    shape: tuple[int, int],
+    left_rows: Rows,
+    right_rows: Rows,
+    d: int,
 ) -> None:
-    """S or dA of (rows, columns, D) in the L1-custom form; pitches of left and right."""
-    rows, columns, d = shape
+    """S or dA of (rows, columns) in the L1-custom form of head size D."""
+    rows, columns = shape
     scores = Scores(dst, rows, columns, score_pitch(rows, columns, is_nz=True))
-    score_product(asc, queues, Source(left, rows, pitches[0]), Source(right, columns, pitches[1]), d, scores)
+    make = score_product if d <= BLOCK else wide_score_product
+    operands = Source(left, rows, left_rows.pitch), Source(right, columns, right_rows.pitch)
+    make(asc, queues, *operands, left_rows.columns, scores)
 
 
 @tile
@@ -211,15 +269,28 @@ def _custom_query_key(
     dq: GlobalTensor,
     dk: GlobalTensor,
     queues: L1Queues,
-    shape: tuple[int, int, int],
-    pitches: tuple[int, int],
-    heads: tuple[int, int],
+    shape: tuple[int, int],
+    query_rows: Rows,
+    key_rows: Rows,
+    is_nz: bool,
 ) -> None:
-    """Add dQ and dK of (rows, columns, D) in the L1-custom form; pitches, and rows of a head, of query and key."""
-    rows, columns, d = shape
-    queries, keys = Source(query, rows, pitches[0]), Source(key, columns, pitches[1])
-    sums = Sums(dq, heads[0] * CUBE_SIDE), Sums(dk, heads[1] * CUBE_SIDE)
-    query_and_key_gradients(asc, queues, _narrow_scores(d_s, rows, columns), keys, queries, d, *sums)
+    """Add dQ and dK of (rows, columns) in the L1-custom form."""
+    rows, columns = shape
+    queries, keys = Source(query, rows, query_rows.pitch), Source(key, columns, key_rows.pitch)
+    tiles, d = _narrow_scores(d_s, rows, columns), query_rows.columns
+    query_sums, key_sums = _custom_sums(dq, query_rows, is_nz), _custom_sums(dk, key_rows, is_nz)
+    if d == BLOCK:
+        query_and_key_gradients(asc, queues, tiles, keys, queries, d, query_sums, key_sums)
+    elif d < BLOCK:
+        with asc.trace("dQ"):
+            small_query_gradient(asc, queues, tiles, keys, d, query_sums)
+        with asc.trace("dK"):
+            small_key_gradient(asc, queues, tiles, queries, d, key_sums, True)
+    else:
+        with asc.trace("dQ"):
+            wide_query_gradient(asc, queues, tiles, keys, d, query_sums)
+        with asc.trace("dK"):
+            wide_key_gradient(asc, queues, tiles, queries, d, key_sums)
 
 
 @tile
@@ -229,15 +300,26 @@ def _custom_value(
     dy: GlobalTensor,
     dv: GlobalTensor,
     queues: L1Queues,
-    shape: tuple[int, int, int],
-    dy_pitch: int,
-    value_rows: int,
+    shape: tuple[int, int],
+    out_rows: Rows,
+    value_rows: Rows,
+    d: int,
+    is_nz: bool,
 ) -> None:
-    """Add dV of (rows, columns, D) in the L1-custom form; rows of a head of value."""
-    rows, columns, d = shape
-    grad = Source(dy, rows, dy_pitch)
-    with asc.trace("dV"):
-        value_gradient(asc, queues, _narrow_scores(a, rows, columns), grad, d, Sums(dv, value_rows * CUBE_SIDE))
+    """Add dV of (rows, columns) in the L1-custom form of head size D."""
+    rows, columns = shape
+    grad, tiles = Source(dy, rows, out_rows.pitch), _narrow_scores(a, rows, columns)
+    sums, dv_columns = _custom_sums(dv, value_rows, is_nz), value_rows.columns
+    if d == BLOCK:
+        value_gradient(asc, queues, tiles, grad, dv_columns, sums)
+    elif d < BLOCK:
+        small_key_gradient(asc, queues, tiles, grad, dv_columns, sums, False)
+    else:
+        wide_key_gradient(asc, queues, tiles, grad, dv_columns, sums)
+
+
+def _custom_sums(gm: GlobalTensor, rows: Rows, is_nz: bool) -> Sums:
+    return Sums(gm, rows.s * CUBE_SIDE if is_nz else rows.pitch, is_nz)
 
 
 def _narrow_scores(gm: GlobalTensor, rows: int, columns: int) -> Scores:
@@ -254,37 +336,62 @@ def _vector(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
     asc.t_pipe().init_buffer(buffer, 1, t.ub_bytes)
     core = asc.get_block_idx() // AIV_PER_AIC
     zero_sums(asc, gm.workspace, buffer, t)
+    if gm.drop_mask and t.areas.kept is not None:
+        asc.pipe_barrier(Pipe.ALL)
+        expand_drop_mask(asc, all_kept(gm, t.areas.kept), gm.drop_mask, buffer, t.pre, t.call.shape.scores)
     asc.pipe_barrier(Pipe.ALL)
     row_terms(asc, gm.dy, gm.attention_in, gm.workspace, buffer, t)
     asc.sync_all()
-    last = None
-    for block in t.dealing.of_core(core):
-        asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SCORES_ARE_THERE, block))
-        _vector_block(asc, gm, buffer, block, core, t)
-        asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.MTE3, _flag(TILES_ARE_THERE, block))
-        last = block
-    if last:
-        asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SUMS_ARE_THERE, last))
+    if t.private:
+        _vector_rounds(asc, gm, buffer, core, t, t.private)
+    else:
+        last = None
+        for last in t.dealing.of_core(core):
+            _vector_turn(asc, gm, buffer, last, core, t)
+        if last:
+            asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SUMS_ARE_THERE, last))
     asc.sync_all()
     store_gradients(asc, (gm.dq, gm.dk, gm.dv), gm.workspace, buffer, t)
 
 
+def _vector_turn(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: int, t: SameAbTiling) -> None:
+    """Wait for a block's scores, make its tiles, and say so."""
+    asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SCORES_ARE_THERE, block))
+    _vector_block(asc, gm, buffer, block, core, t)
+    asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.MTE3, _flag(TILES_ARE_THERE, block))
+
+
+def _vector_rounds(asc: AiCore, gm: Tensors, buffer: TBuf, core: int, t: SameAbTiling, private: PrivateSums) -> None:
+    """Deterministic: behind a round's tiles add up the private ones of the round before, all cores together."""
+    for turn in range(len(private.rounds) + 1):
+        one, before = private.block_of(core, turn), private.block_of(core, turn - 1)
+        if one:
+            _vector_turn(asc, gm, buffer, one.block, core, t)
+        if turn == 0:
+            continue
+        if before:
+            asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SUMS_ARE_THERE, before.block))
+        asc.sync_all()
+        add_tiles(asc, gm.workspace, buffer, private.rounds[turn - 1], t)
+        asc.sync_all()
+
+
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A sub-tile, where it lies in its block, and where its masks begin (None: it has no such mask).
+    """A sub-tile, and where things of it begin.
 
     Attributes:
         row, column: in the block.
         sub: the sub-tile.
-        hides: bytes that are not 0 where a key is hidden.
-        keeps: bytes that are 0 where a key is hidden.
+        masks: its attention masks.
+        bias: its position bias, behind that of the block.
     """
 
     row: int
     column: int
     sub: SubTile
-    hides: int | None
-    keeps: int | None
+    masks: MasksAt
+    bias: int
 
 
 def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: int, t: SameAbTiling) -> None:
@@ -296,7 +403,7 @@ def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: in
         return
     n1 = block.n2 * t.call.shape.g + block.g
     row = ((block.b * t.query.n + n1) * t.query.s + block.s1) * STATISTICS
-    mask, mask_pitch = _mask(gm, block, n1, t)
+    mask, mask_pitch = mask_of_block(gm, block, n1, t)
     _vector_share(
         asc,
         gm.softmax_sum[row],
@@ -305,11 +412,12 @@ def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: in
         gm.workspace[_tile_at(t.areas.scores, core, block, t)],
         gm.workspace[_tile_at(t.areas.d_a, core, block, t)],
         mask,
-        mask_pitch,
+        bias_of_block(gm, block, n1, t),
+        kept_of_block(gm, block, n1, t),
         Ub(buffer, t.ub),
         placed,
         gm.query.dtype,
-        t.scale,
+        Options(t.scale, mask_pitch, bias_form(t), dropout(t)),
     )
 
 
@@ -322,11 +430,12 @@ def _vector_share(
     scores: GlobalTensor,
     grad: GlobalTensor,
     mask: GlobalTensor | None,
-    mask_pitch: int,
+    pse: GlobalTensor | None,
+    kept: GlobalTensor | None,
     ub: Ub,
     placed: tuple[_Placed, ...],
     element: DType,
-    scale: float,
+    options: Options,
 ) -> None:
     """Steps A and B of one sub-tile after the other."""
     for event_id in (STEP_A, STEP_B):
@@ -334,12 +443,14 @@ def _vector_share(
         asc.wait_flag(HardEvent.MTE3_MTE2, event_id)
     for i, one in enumerate(placed):
         turn = Turn(i == 0, i + 1 == len(placed), i == 0 or placed[i - 1].row != one.row)
-        row, sub = one.row * STATISTICS, one.sub
+        row, sub, drop = one.row * STATISTICS, one.sub, options.drop
         at, narrow_at = (_score_at(one, words) for words in (1, FLOAT.bytes // element.bytes))
         a, d_s = (x.reinterpret_cast(element)[narrow_at] for x in (scores, grad))
-        hides, keeps = (None if mask is None or begin is None else mask[begin] for begin in (one.hides, one.keeps))
-        step_a(asc, sums[row], maxima[row], scores[at], a, hides, keeps, mask_pitch, ub, sub, turn, scale)
-        step_b(asc, row_terms_of[row], grad[at], d_s, ub, sub, turn)
+        masks = Masks(*(part_of(mask, begin) for begin in (one.masks.hides, one.masks.beside, one.masks.keeps)))
+        own_pse = part_of(pse, one.bias)
+        own_kept = part_of(kept, drop.bytes_of(one.row * drop.pitch + one.column) if drop else None)
+        step_a(asc, sums[row], maxima[row], scores[at], a, masks, own_pse, own_kept, ub, sub, turn, options)
+        step_b(asc, row_terms_of[row], grad[at], d_s, own_kept, ub, sub, turn, drop)
 
 
 def _score_at(one: _Placed, words: int) -> int:
@@ -350,46 +461,12 @@ def _score_at(one: _Placed, words: int) -> int:
 
 
 def _sub_tiles(own: Share, block: Block, t: SameAbTiling) -> Iterator[_Placed]:
-    """Yield the sub-tiles of a share, strip by strip."""
+    """Yield the sub-tiles of a share: strip by strip, in NZ one column of them after the other."""
     is_nz = t.tiling.tiles.is_score_nz
     pitch = score_pitch(block.rows, block.columns, is_nz=is_nz)
-    for at in range(0, own.rows, own.step_rows):
-        for beside in range(0, own.columns, own.step_columns):
-            rows, columns = min(own.step_rows, own.rows - at), min(own.step_columns, own.columns - beside)
-            sub = SubTile(rows, columns, align_up(columns, CUBE_SIDE), pitch, is_nz)
-            row, column = own.s1 + at, own.s2 + beside
-            yield _Placed(row, column, sub, *_masks_at(row, column, sub, block, t))
-
-
-def _masks_at(row: int, column: int, sub: SubTile, block: Block, t: SameAbTiling) -> tuple[int | None, int | None]:
-    """Return where the masks of a sub-tile begin: one that hides, one that keeps.
-
-    A whole mask is read for every sub-tile. Of a compressed one, 1 right of the diagonal, the part is read whose
-    diagonal is the band's edge, and only where the edge cuts the sub-tile.
-    """
-    if not t.has_mask:
-        return None, None
-    if not t.is_compressed:
-        return row * t.key.s + column, None
-    apart = block.s1 + row - block.s2 - column
-    next_edge, pre_edge = apart + t.next_tokens, apart - t.pre_tokens - 1
-    return (
-        _small_mask_at(next_edge, sub) if sub.columns - 1 > next_edge else None,
-        _small_mask_at(pre_edge, sub) if pre_edge + sub.rows - 1 >= 0 else None,
-    )
-
-
-def _small_mask_at(edge: int, sub: SubTile) -> int:
-    """Return where in a compressed mask an edge lies that is so many columns right of the sub-tile's diagonal."""
-    return min(-edge, sub.rows) if edge < 0 else min(edge, sub.columns) * SMALL_MASK
-
-
-def _mask(gm: Tensors, block: Block, n1: int, t: SameAbTiling) -> tuple[GlobalTensor | None, int]:
-    """Return the mask from a block's first score on, a compressed one from its own begin, and its pitch."""
-    mask = gm.atten_mask
-    if mask is None or t.is_compressed:
-        return mask, SMALL_MASK
-    axes = (1, 1, *mask.shape)[-4:]
-    b, n = (block.b if axes[0] > 1 else 0), (n1 if axes[1] > 1 else 0)
-    row = (b * axes[1] + n) * axes[2] + block.s1
-    return mask[row * t.key.s + block.s2], t.key.s
+    down, across = range(0, own.rows, own.step_rows), range(0, own.columns, own.step_columns)
+    for at, beside in ((i, j) for j in across for i in down) if is_nz else product(down, across):
+        rows, columns = min(own.step_rows, own.rows - at), min(own.step_columns, own.columns - beside)
+        sub = SubTile(rows, columns, align_up(columns, CUBE_SIDE), pitch, is_nz)
+        row, column = own.s1 + at, own.s2 + beside
+        yield _Placed(row, column, sub, masks_at(row, column, sub, block, t), bias_at(row, column, sub, block, t))

@@ -171,8 +171,8 @@ def iterate_all(
             a1 = queues.a1.deque(t.ab)
         b1 = queues.b1.deque(t.ab)
         if step.is_first:
-            c1 = _start_block(asc, a1, b1, queues, work, t)
-        _multiply(asc, c1, a1, b1, queues, work, t)
+            c1 = start_block(asc, a1, b1, queues, work, t)
+        add_steps(asc, c1, a1, b1, queues, work, t)
         queues.b1.free_tensor(b1)
         if step.ends_panel:
             queues.a1.free_tensor(a1)
@@ -181,11 +181,12 @@ def iterate_all(
             if step.block.k_at and not adds:  # every first part has to be in GM before others are added to it
                 asc.sync_all(is_aiv_only=False)
                 adds = True
-            _store(asc, gm.c[_c_at(step.block, t)], queues, step.block.m, step.block.n, adds, t)
+            store_block(asc, gm.c[place_of_block(step.block, t)], queues, step.block.m, step.block.n, adds, t)
     return adds
 
 
-def _c_at(block: Block, t: MatmulTiling) -> int:
+def place_of_block(block: Block, t: MatmulTiling) -> int:
+    """Return where a block begins in C [elements]."""
     if t.c_is_nz:
         return block.n_at // CUBE_SIDE * t.c_pitch + block.m_at * CUBE_SIDE
     return block.m_at * t.c_pitch + block.n_at
@@ -321,7 +322,7 @@ def _to_turn(asc: AiCore, dst: LocalTensor, src: GlobalTensor, rows: int, column
 # ---- L1 -> L0 -> L0C -------------------------------------------------------------------------------------------------
 
 
-def _start_block(
+def start_block(
     asc: AiCore, a1: LocalTensor, b1: LocalTensor, queues: Queues, work: Work, t: MatmulTiling
 ) -> LocalTensor:
     """Make the first base_k step of a block and return where its results are.
@@ -365,7 +366,7 @@ def _first_mmad(
 
 
 @tile
-def _multiply(
+def add_steps(
     asc: AiCore, c1: LocalTensor, a1: LocalTensor, b1: LocalTensor, queues: Queues, work: Work, t: MatmulTiling
 ) -> None:
     """Add what is in L1 to a block, but for its first base_k step."""
@@ -422,8 +423,13 @@ def _mmad_params(work: Work, k: int, starts: bool, ends: bool, t: MatmulTiling) 
 
 
 def _mmad_m(m: int, t: MatmulTiling) -> int:
-    """Rows of a block, a transposed A's with the zeros that ND2NZ adds: Mmad reads a single row as it lies."""
-    return align_up(m, t.ab.per_datablock) if t.a_transposed else m
+    """Rows of a block, a transposed A's with the zeros that ND2NZ adds.
+
+    Mmad reads a single row as it lies; one of A in NZ lies in fractals, so a second row is multiplied, too.
+    """
+    if t.a_transposed:
+        return align_up(m, t.ab.per_datablock)
+    return max(m, 2) if t.a_is_nz else m
 
 
 def _mmad_n(n: int, t: MatmulTiling) -> int:
@@ -440,7 +446,7 @@ def _to_l0a(asc: AiCore, a2: LocalTensor, a1: LocalTensor, work: Work, at: int, 
     rows, columns = ceil_div(work.m, CUBE_SIDE), ceil_div(k, c0)
     if t.a_transposed:
         _turn_to_l0a(asc, a2, a1, work, at, k, t)
-    elif work.m == 1:
+    elif work.m == 1 and not t.a_is_nz:
         asc.load_data(a2, a1[at], LoadData2DParams(0, ceil_div(k, fractal), 1))
     elif asc.device.has("l0a_is_nz"):
         _copy_fractals(asc, a2, a1[at // c0 * rows * fractal], rows * columns)
@@ -507,7 +513,8 @@ def _copy_fractals(asc: AiCore, dst: LocalTensor, src: LocalTensor, count: int) 
 
 
 @tile
-def _store(asc: AiCore, c: GlobalTensor, queues: Queues, m: int, n: int, adds: bool, t: MatmulTiling) -> None:
+def store_block(asc: AiCore, c: GlobalTensor, queues: Queues, m: int, n: int, adds: bool, t: MatmulTiling) -> None:
+    """Store the m x n results that wait in co1, or add them to what c holds."""
     with asc.trace("store"):
         c1 = queues.co1.deque(t.acc)
         params = FixpipeParamsV220(

@@ -1,73 +1,15 @@
 """FlashAttention backward, template SameAB: gradients against the float64 reference, and flags that are needed."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
+from same_ab_scenario import leave_out, scenario
 
 from ascendsim import machine
 from ascendsim.errors import InputError, Severity
-from ascendsim.op_kernel import fag_same_ab, fag_tiles
+from ascendsim.op_host import fag_kernels
+from ascendsim.op_kernel import fag_tiles
 from ascendsim.record import AiCore
-from ascendsim.scenario import Scenario, scenario_from
-
-LEFT_OUT = -1
-"""Id of a flag that is neither set nor awaited."""
-SEEDS = {"query": 1, "key": 2, "value": 3, "dy": 4}
-
-
-def scenario(
-    shape: tuple[int, int, int, int, int, int],
-    tile: tuple[int, int],
-    *,
-    layout: str = "BNSD",
-    dtype: str = "bfloat16_t",
-    n2: int | None = None,
-    mask: list[int] | None = None,
-    **keys: int,
-) -> Scenario:
-    """B, N1, S1, S2, D, Dv on two AI Cores, with score tiles of these rows and columns."""
-    b, n1, s1, s2, d, dv = shape
-    n2 = n2 or n1
-
-    def axes(n: int, s: int, columns: int) -> list[int]:
-        return {
-            "BNSD": [b, n, s, columns],
-            "BSND": [b, s, n, columns],
-            "BSH": [b, s, n * columns],
-            "SBH": [s, b, n * columns],
-        }[layout]
-
-    of = {
-        "query": axes(n1, s1, d),
-        "key": axes(n2, s2, d),
-        "value": axes(n2, s2, dv),
-        "dy": axes(n1, s1, dv),
-    }
-    tensors: dict[str, Any] = {
-        name: {"role": "input", "shape": of[name], "dtype": dtype, "fill": "normal", "seed": seed}
-        for name, seed in SEEDS.items()
-    }
-    for name in ("softmax_max", "softmax_sum"):
-        tensors[name] = {"role": "input", "shape": [b, n1, s1, 8], "dtype": "float", "fill": "operator"}
-    tensors["attention_in"] = {"role": "input", "shape": of["dy"], "dtype": dtype, "fill": "operator"}
-    if mask:
-        tensors["atten_mask"] = {"role": "input", "shape": mask, "dtype": "uint8_t", "fill": "operator"}
-    for name, like in (("dq", "query"), ("dk", "key"), ("dv", "value")):
-        tensors[name] = {"role": "output", "shape": of[like], "dtype": dtype}
-    return scenario_from(
-        {
-            "schema": 1,
-            "operator": "flash_attention_score_grad",
-            "platform": {"aic_cores": 2, "aiv_cores": 4},
-            "tiling": {"head_num": n1, "layout": layout, "template": 15500, "cv_s1": tile[0], "cv_s2": tile[1], **keys},
-            "tensors": tensors,
-            "expect": {"values": {name: {"reference": "operator", "bound": "operator"} for name in ("dq", "dk", "dv")}},
-        },
-        Path("fag.toml"),
-    )
-
+from ascendsim.scenario import Scenario
 
 CASES = {
     "four blocks for each of two heads": scenario((1, 2, 128, 128, 64, 64), (64, 64)),
@@ -126,24 +68,8 @@ def test_without_sync_all_sums_meet_zeros(monkeypatch):
 @pytest.mark.parametrize("flag", ["SCORES_ARE_THERE", "TILES_ARE_THERE", "SUMS_ARE_THERE"])
 def test_missing_flags_between_cores_are_found(monkeypatch, flag):
     """Neither set nor awaited: what it orders is a race, between cores or round one of them."""
-    id_of, left_out = fag_same_ab._flag, getattr(fag_same_ab, flag)
-    monkeypatch.setattr(
-        fag_same_ab, "_flag", lambda number, block: LEFT_OUT if number == left_out else id_of(number, block)
-    )
-    for name in ("cross_core_set_flag", "cross_core_wait_flag"):
-        monkeypatch.setattr(AiCore, name, but_for_left_out(name), raising=False)
+    leave_out(monkeypatch, flag)
     assert codes(CASES["four blocks for each of two heads"]) & {"E-RACE-GM", "E-RACE-RAW", "E-RACE-WAR"}
-
-
-def but_for_left_out(name: str) -> property:
-    """The call as it is, but for one id."""
-    form = next(base.__dict__[name] for base in AiCore.__mro__ if name in base.__dict__)
-
-    def call(asc: AiCore) -> Any:
-        real = form.__get__(asc, AiCore)
-        return lambda mode, pipe, number: None if number == LEFT_OUT else real(mode, pipe, number)
-
-    return property(call)
 
 
 def test_another_block_dim_than_the_tilings_is_refused():
@@ -161,7 +87,8 @@ def test_tensors_that_do_not_belong_together_are_refused():
         machine.check(case.model_copy(update={"tensors": tensors}))
 
 
-def test_a_template_without_a_kernel_is_named():
+def test_a_template_without_a_kernel_is_named(monkeypatch):
+    monkeypatch.delitem(fag_kernels.KERNELS, "Ungs1s2_B")
     case = CASES["S1 of 16"]
     tiling = {k: v for k, v in case.tiling.items() if k not in ("template", "cv_s1", "cv_s2")}
     with pytest.raises(InputError, match="template Ungs1s2_B takes this call, of which there is no kernel yet"):
