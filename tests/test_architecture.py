@@ -105,7 +105,7 @@ LAYERS = {
     "files": {"errors"},
     "arrays": {"dtypes", "errors", "files"},
     "fag_notes": {"errors", "op_host"},
-    "fag_operator": {"device", "dtypes", "errors", "fag_notes", "op_host", "reference", "work"},
+    "fag_operator": {"device", "dtypes", "errors", "fag_notes", "op_host", "reference", "terms", "work"},
     "fag": {
         *("device", "dtypes", "engine", "errors", "fag_answer", "fag_request", "machine", "op_host", "result"),
         *("scenario", "terms"),

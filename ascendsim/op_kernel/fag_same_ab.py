@@ -7,7 +7,7 @@
 
 Flags between an AIC and its AIVs have two ids each, for even and odd rounds. An AIC waits for the tiles of block t - 1
 behind its products of block t, so these run beside the vector work; S, dA and what takes their place have two buffers
-in GM. The first sums are added behind such a flag, which an AIV sets behind SyncAll: so every core's zeros are there.
+in GM. Prescribed, an AIC may be no block ahead or two, with three ids for each flag, and have other numbers of buffers. The first sums are added behind such a flag, which an AIV sets behind SyncAll: so every core's zeros are there.
 The public kernel has a TPipe for each phase; here one buffer of UB serves all, with the same places.
 Products go through the matmul operator's own loop, as the library's is not published: a row of blocks keeps its A in
 L1, and loads of B pass by. Those of the L1-custom form stand in `fag_l1_custom` and `fag_l1_custom_sizes`.
@@ -112,8 +112,8 @@ def fag_same_ab(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
         _vector(asc, gm, t)
 
 
-def _flag(flag: int, block: Block) -> int:
-    return flag + block.turn % BUFFERS
+def _flag(flag: int, block: Block, t: SameAbTiling) -> int:
+    return flag + block.turn % max(BUFFERS, t.look_ahead + 1)
 
 
 # ---- AIC -------------------------------------------------------------------------------------------------------------
@@ -122,17 +122,17 @@ def _flag(flag: int, block: Block) -> int:
 def _cube(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
     core = asc.get_block_idx()
     queues = _init_queues(asc, gm, t)
-    before: Block | None = None
-    for block in (*t.dealing.of_core(core), None):
-        if block:
-            _score_products(asc, gm, queues, block, core, t)
-            asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.FIX, _flag(SCORES_ARE_THERE, block))
-        if before:
-            asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(TILES_ARE_THERE, before))
+    blocks = tuple(t.dealing.of_core(core))
+    for turn in range(len(blocks) + t.look_ahead):
+        if turn < len(blocks):
+            _score_products(asc, gm, queues, blocks[turn], core, t)
+            asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.FIX, _flag(SCORES_ARE_THERE, blocks[turn], t))
+        if turn >= t.look_ahead:
+            before = blocks[turn - t.look_ahead]
+            asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(TILES_ARE_THERE, before, t))
             _gradient_products(asc, gm, queues, before, core, t)
-            if not block or t.private:
-                asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.FIX, _flag(SUMS_ARE_THERE, before))
-        before = block
+            if before is blocks[-1] or t.private:
+                asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.FIX, _flag(SUMS_ARE_THERE, before, t))
 
 
 def _init_queues(asc: AiCore, gm: Tensors, t: SameAbTiling) -> Queues | L1Queues:
@@ -143,7 +143,7 @@ def _init_queues(asc: AiCore, gm: Tensors, t: SameAbTiling) -> Queues | L1Queues
 
 def _tile_at(area: int, core: int, block: Block, t: SameAbTiling) -> int:
     """Return where a block's S or dA lies in the workspace [floats]."""
-    return area + (core * BUFFERS + block.turn % BUFFERS) * t.tile_floats
+    return area + (core * t.score_buffers + block.turn % t.score_buffers) * t.tile_floats
 
 
 def _score_products(
@@ -213,7 +213,7 @@ def _sum_at(rows: Rows, b: int, n: int, s: int, t: SameAbTiling) -> int:
 
 def _products(block: Block, t: SameAbTiling) -> Products:
     is_whole = (block.rows, block.columns) == (t.products.scores.m, t.products.scores.n)
-    return t.products if is_whole else block_products(t.call, t.tiling, block.rows, block.columns)
+    return t.products if is_whole else block_products(t.call, t.tiling, block.rows, block.columns, buffers=t.buffers)
 
 
 def _to_private_tiles(products: Products, one: RoundBlock, private: PrivateSums) -> Products:
@@ -349,16 +349,16 @@ def _vector(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
         for last in t.dealing.of_core(core):
             _vector_turn(asc, gm, buffer, last, core, t)
         if last:
-            asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SUMS_ARE_THERE, last))
+            asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SUMS_ARE_THERE, last, t))
     asc.sync_all()
     store_gradients(asc, (gm.dq, gm.dk, gm.dv), gm.workspace, buffer, t)
 
 
 def _vector_turn(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: int, t: SameAbTiling) -> None:
     """Wait for a block's scores, make its tiles, and say so."""
-    asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SCORES_ARE_THERE, block))
+    asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SCORES_ARE_THERE, block, t))
     _vector_block(asc, gm, buffer, block, core, t)
-    asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.MTE3, _flag(TILES_ARE_THERE, block))
+    asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.MTE3, _flag(TILES_ARE_THERE, block, t))
 
 
 def _vector_rounds(asc: AiCore, gm: Tensors, buffer: TBuf, core: int, t: SameAbTiling, private: PrivateSums) -> None:
@@ -370,7 +370,7 @@ def _vector_rounds(asc: AiCore, gm: Tensors, buffer: TBuf, core: int, t: SameAbT
         if turn == 0:
             continue
         if before:
-            asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SUMS_ARE_THERE, before.block))
+            asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SUMS_ARE_THERE, before.block, t))
         asc.sync_all()
         add_tiles(asc, gm.workspace, buffer, private.rounds[turn - 1], t)
         asc.sync_all()

@@ -80,7 +80,7 @@ def leave_out(monkeypatch: pytest.MonkeyPatch, flag: str) -> None:
     """Have the kernel neither set nor await a flag between cores, named as in its module."""
     id_of, left_out = fag_same_ab._flag, getattr(fag_same_ab, flag)
     monkeypatch.setattr(
-        fag_same_ab, "_flag", lambda number, block: LEFT_OUT if number == left_out else id_of(number, block)
+        fag_same_ab, "_flag", lambda number, block, t: LEFT_OUT if number == left_out else id_of(number, block, t)
     )
     for name in ("cross_core_set_flag", "cross_core_wait_flag"):
         leave_out_calls(monkeypatch, name, lambda _mode, _pipe, number: number == LEFT_OUT)
