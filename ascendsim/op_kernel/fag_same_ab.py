@@ -1,17 +1,23 @@
 """FlashAttentionScoreGrad, template SameAB: an AIC and its two AIVs share blocks of scores, one block ahead.
 
-    AIV    zeros; row term; SyncAll
+    AIV    zeros; [bytes of the dropout mask]; row term; SyncAll
     AIC    S and dA of block t                          | dQ, dK, dV of block t - 1
-    AIV            P, A and dS of block t - 1, half of its strips of rows each
+    AIV            P, A and dS of block t - 1, half of its strips of rows, or in NZ of its columns, each
     AIV    SyncAll; scale, round and store the gradients
 
 Flags between an AIC and its AIVs have two ids each, for even and odd rounds. An AIC waits for the tiles of block t - 1
 behind its products of block t, so these run beside the vector work; S, dA and what takes their place have two buffers
 in GM. The first sums are added behind such a flag, which an AIV sets behind SyncAll: so every core's zeros are there.
+Prescribed, an AIC may be no block ahead or two, with three ids for each flag, and have other numbers of buffers.
 The public kernel has a TPipe for each phase; here one buffer of UB serves all, with the same places.
 Products go through the matmul operator's own loop, as the library's is not published: a row of blocks keeps its A in
-L1, and loads of B pass by. Those of the L1-custom form stand in `fag_l1_custom`. Order of the sums of several AICs:
-whoever comes first, in the simulator the cores in turns.
+L1, and loads of B pass by. Those of the L1-custom form stand in `fag_l1_custom` and `fag_l1_custom_sizes`.
+
+Order of the sums of several AICs: whoever comes first, in the simulator the cores in turns. The deterministic form has
+one of its own, whoever comes first: the first block of a tile is stored by its AIC, and round after round the total of
+the others' private tiles, core by core, is added by the AIV that owns the rows (`fag_private_sums`). There an AIC says
+after every block that its tiles are in GM, and after round t all AIVs add up round t - 1 between two SyncAlls, so two
+rounds without new scores follow the last.
 Source: ops-transformer op_kernel, flash_attention_score_grad SameAB.
 """
 
@@ -19,12 +25,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
-from ascendsim.dtypes import FLOAT, UINT8, DType
+from ascendsim.dtypes import FLOAT, DType
 from ascendsim.memory import GlobalTensor
 from ascendsim.op_host.fag_call import PREFIX_MODES
 from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block, Share, shares, vector_step
-from ascendsim.op_host.fag_parts import BUFFERS, BiasRows, Rows, nz_sum_at, score_pitch
-from ascendsim.op_host.fag_private_sums import PrivateSums
+from ascendsim.op_host.fag_parts import BUFFERS, Rows, nz_sum_at, score_pitch
+from ascendsim.op_host.fag_private_sums import PrivateSums, RoundBlock
 from ascendsim.op_host.fag_same_ab import Products, SameAbTiling, block_products
 from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
 from ascendsim.op_kernel.fag_l1_custom import (
@@ -45,14 +51,25 @@ from ascendsim.op_kernel.fag_l1_custom_sizes import (
     wide_query_gradient,
     wide_score_product,
 )
+from ascendsim.op_kernel.fag_options import (
+    SMALL_MASK,
+    MasksAt,
+    all_kept,
+    bias_at,
+    bias_form,
+    bias_of_block,
+    dropout,
+    kept_of_block,
+    mask_of_block,
+    masks_at,
+    part_of,
+)
 from ascendsim.op_kernel.fag_passes import expand_drop_mask, row_terms, store_gradients, zero_sums
 from ascendsim.op_kernel.fag_private_sums import add_tiles
 from ascendsim.op_kernel.fag_tensors import Tensors
 from ascendsim.op_kernel.fag_tiles import (
     STEP_A,
     STEP_B,
-    Bias,
-    Dropout,
     Masks,
     Options,
     SubTile,
@@ -70,11 +87,7 @@ SCORES_ARE_THERE = 1
 TILES_ARE_THERE = 4
 """Flag of the AIVs: A and dS of a block are in GM."""
 SUMS_ARE_THERE = 7
-"""Flag of the AIC: all its blocks are added up."""
-SMALL_MASK = 2048
-"""Rows and columns of a compressed mask."""
-PREFIX_COLUMN = SMALL_MASK // 2
-"""Column of the rows below it from which on a compressed mask with prefixes is 1."""
+"""Flag of the AIC: all its blocks are added up; deterministic, this block is stored."""
 STATISTICS = 8
 """How often GM holds a row's statistic: one datablock."""
 
@@ -101,8 +114,8 @@ def fag_same_ab(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
         _vector(asc, gm, t)
 
 
-def _flag(flag: int, block: Block) -> int:
-    return flag + block.turn % BUFFERS
+def _flag(flag: int, block: Block, t: SameAbTiling) -> int:
+    return flag + block.turn % max(BUFFERS, t.look_ahead + 1)
 
 
 @tile
@@ -123,17 +136,17 @@ def _wait(asc: AiCore, flag_id: int) -> None:
 def _cube(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
     core = asc.get_block_idx()
     queues = _init_queues(asc, gm, t)
-    before: Block | None = None
-    for block in (*t.dealing.of_core(core), None):
-        if block:
-            _score_products(asc, gm, queues, block, core, t)
-            _set(asc, Pipe.FIX, _flag(SCORES_ARE_THERE, block))
-        if before:
-            _wait(asc, _flag(TILES_ARE_THERE, before))
+    blocks = tuple(t.dealing.of_core(core))
+    for turn in range(len(blocks) + t.look_ahead):
+        if turn < len(blocks):
+            _score_products(asc, gm, queues, blocks[turn], core, t)
+            _set(asc, Pipe.FIX, _flag(SCORES_ARE_THERE, blocks[turn], t))
+        if turn >= t.look_ahead:
+            before = blocks[turn - t.look_ahead]
+            _wait(asc, _flag(TILES_ARE_THERE, before, t))
             _gradient_products(asc, gm, queues, before, core, t)
-            if not block or t.private:
-                _set(asc, Pipe.FIX, _flag(SUMS_ARE_THERE, before))
-        before = block
+            if before is blocks[-1] or t.private:
+                _set(asc, Pipe.FIX, _flag(SUMS_ARE_THERE, before, t))
 
 
 def _init_queues(asc: AiCore, gm: Tensors, t: SameAbTiling) -> Queues | L1Queues:
@@ -144,7 +157,7 @@ def _init_queues(asc: AiCore, gm: Tensors, t: SameAbTiling) -> Queues | L1Queues
 
 def _tile_at(area: int, core: int, block: Block, t: SameAbTiling) -> int:
     """Return where a block's S or dA lies in the workspace [floats]."""
-    return area + (core * BUFFERS + block.turn % BUFFERS) * t.tile_floats
+    return area + (core * t.score_buffers + block.turn % t.score_buffers) * t.tile_floats
 
 
 def _score_products(
@@ -185,14 +198,12 @@ def _gradient_products(
         return
     products, adds = _products(block, t), t.private is None
     one = t.private.block_of(core, block.turn) if t.private else None
-    if t.private and one and not one.stores_dq:
-        dq = gm.workspace[t.private.dq.tile_at(one)]
-        products = replace(products, dq=replace(products.dq, c_pitch=t.private.dq.pitch(block.rows)))
-    if t.private and one and not one.stores_dk_dv:
-        dk, dv = (gm.workspace[tiles.tile_at(one)] for tiles in (t.private.dk, t.private.dv))
-        own_dk = replace(products.dk, c_pitch=t.private.dk.pitch(block.columns))
-        own_dv = replace(products.dv, c_pitch=t.private.dv.pitch(block.columns))
-        products = replace(products, dk=own_dk, dv=own_dv)
+    if t.private and one:
+        products = _to_private_tiles(products, one, t.private)
+        if not one.stores_dq:
+            dq = gm.workspace[t.private.dq.tile_at(one)]
+        if not one.stores_dk_dv:
+            dk, dv = (gm.workspace[tiles.tile_at(one)] for tiles in (t.private.dk, t.private.dv))
     _multiply(asc, "dQ", d_s, key, dq, queues, products.dq, adds)
     _multiply(asc, "dK", d_s, query, dk, queues, products.dk, adds)
     _multiply(asc, "dV", a, dy, dv, queues, products.dv, adds)
@@ -207,7 +218,17 @@ def _sum_at(rows: Rows, b: int, n: int, s: int, t: SameAbTiling) -> int:
 
 def _products(block: Block, t: SameAbTiling) -> Products:
     is_whole = (block.rows, block.columns) == (t.products.scores.m, t.products.scores.n)
-    return t.products if is_whole else block_products(t.call, t.tiling, block.rows, block.columns)
+    return t.products if is_whole else block_products(t.call, t.tiling, block.rows, block.columns, buffers=t.buffers)
+
+
+def _to_private_tiles(products: Products, one: RoundBlock, private: PrivateSums) -> Products:
+    """Return the products with the pitches of private tiles, where they go there."""
+    if not one.stores_dq:
+        products = replace(products, dq=replace(products.dq, c_pitch=private.dq.pitch(one.block.rows)))
+    if one.stores_dk_dv:
+        return products
+    dk = replace(products.dk, c_pitch=private.dk.pitch(one.block.columns))
+    return replace(products, dk=dk, dv=replace(products.dv, c_pitch=private.dv.pitch(one.block.columns)))
 
 
 @tile
@@ -322,7 +343,7 @@ def _vector(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
     zero_sums(asc, gm.workspace, buffer, t)
     if gm.drop_mask and t.areas.kept is not None:
         asc.pipe_barrier(Pipe.ALL)
-        expand_drop_mask(asc, _all_kept(gm, t), gm.drop_mask, buffer, t.pre, t.call.shape.scores)
+        expand_drop_mask(asc, all_kept(gm, t.areas.kept), gm.drop_mask, buffer, t.pre, t.call.shape.scores)
     asc.pipe_barrier(Pipe.ALL)
     row_terms(asc, gm.dy, gm.attention_in, gm.workspace, buffer, t)
     asc.sync_all()
@@ -334,16 +355,16 @@ def _vector(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
         for last in t.dealing.of_core(core):
             _vector_turn(asc, gm, share, last, core, t)
         if last:
-            _wait(asc, _flag(SUMS_ARE_THERE, last))
+            _wait(asc, _flag(SUMS_ARE_THERE, last, t))
     asc.sync_all()
     store_gradients(asc, (gm.dq, gm.dk, gm.dv), gm.workspace, buffer, t)
 
 
 def _vector_turn(asc: AiCore, gm: Tensors, share: "_Share", block: Block, core: int, t: SameAbTiling) -> None:
     """Wait for a block's scores, make its tiles, and say so."""
-    _wait(asc, _flag(SCORES_ARE_THERE, block))
+    _wait(asc, _flag(SCORES_ARE_THERE, block, t))
     _vector_block(asc, gm, share, block, core, t)
-    _set(asc, Pipe.MTE3, _flag(TILES_ARE_THERE, block))
+    _set(asc, Pipe.MTE3, _flag(TILES_ARE_THERE, block, t))
 
 
 def _vector_rounds(asc: AiCore, gm: Tensors, share: "_Share", core: int, t: SameAbTiling, private: PrivateSums) -> None:
@@ -355,19 +376,10 @@ def _vector_rounds(asc: AiCore, gm: Tensors, share: "_Share", core: int, t: Same
         if turn == 0:
             continue
         if before:
-            _wait(asc, _flag(SUMS_ARE_THERE, before.block))
+            _wait(asc, _flag(SUMS_ARE_THERE, before.block, t))
         asc.sync_all()
         add_tiles(asc, gm.workspace, share.ub.buffer, private.rounds[turn - 1], t)
         asc.sync_all()
-
-
-@dataclass(frozen=True, slots=True)
-class _MasksAt:
-    """Where the masks of a sub-tile begin, as in `Masks`; None for no such mask."""
-
-    hides: int | None = None
-    beside: int | None = None
-    keeps: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,7 +396,7 @@ class _Placed:
     row: int
     column: int
     sub: SubTile
-    masks: _MasksAt
+    masks: MasksAt
     bias: int
 
 
@@ -428,9 +440,7 @@ class _Share:
 
 
 def _options(t: SameAbTiling) -> Options:
-    bias = Bias(t.bias.pitch, t.bias.comes_first) if t.bias else None
-    drop = Dropout(t.call.keep_prob, t.areas.kept is not None, t.key.s) if t.call.has_drop else None
-    return Options(t.scale, SMALL_MASK if t.is_compressed else t.key.s, bias, drop)
+    return Options(t.scale, SMALL_MASK if t.is_compressed else t.key.s, bias_form(t), dropout(t))
 
 
 def _vector_block(asc: AiCore, gm: Tensors, share: _Share, block: Block, core: int, t: SameAbTiling) -> None:
@@ -440,8 +450,6 @@ def _vector_block(asc: AiCore, gm: Tensors, share: _Share, block: Block, core: i
         return
     n1 = block.n2 * t.call.shape.g + block.g
     row = ((block.b * t.query.n + n1) * t.query.s + block.s1) * STATISTICS
-    pse = gm.pse_shift[t.bias.head_at(block.b, n1) + _block_bias(block, t.bias)] if gm.pse_shift and t.bias else None
-    drop = share.options.drop
     _vector_share(
         asc,
         gm.softmax_sum[row],
@@ -449,9 +457,9 @@ def _vector_block(asc: AiCore, gm: Tensors, share: _Share, block: Block, core: i
         gm.workspace[t.areas.row_term + row],
         gm.workspace[_tile_at(t.areas.scores, core, block, t)],
         gm.workspace[_tile_at(t.areas.d_a, core, block, t)],
-        _mask(gm, block, n1, t),
-        pse,
-        _kept(gm, block, n1, drop, t) if drop else None,
+        mask_of_block(gm, block, n1, t)[0],
+        bias_of_block(gm, block, n1, t),
+        kept_of_block(gm, block, n1, t),
         share.ub,
         placing,
         gm.query.dtype,
@@ -485,15 +493,11 @@ def _vector_share(
         row, sub, drop = one.row * STATISTICS, one.sub, options.drop
         at, narrow_at = (_score_at(one, words) for words in (1, FLOAT.bytes // element.bytes))
         a, d_s = (x.reinterpret_cast(element)[narrow_at] for x in (scores, grad))
-        masks = Masks(*(_from(mask, begin) for begin in (one.masks.hides, one.masks.beside, one.masks.keeps)))
-        own_pse = _from(pse, one.bias)
-        own_kept = _from(kept, drop.bytes_of(one.row * drop.pitch + one.column) if drop else None)
+        masks = Masks(*(part_of(mask, begin) for begin in (one.masks.hides, one.masks.beside, one.masks.keeps)))
+        own_pse = part_of(pse, one.bias)
+        own_kept = part_of(kept, drop.bytes_of(one.row * drop.pitch + one.column) if drop else None)
         step_a(asc, sums[row], maxima[row], scores[at], a, masks, own_pse, own_kept, ub, sub, turn, options)
         step_b(asc, row_terms_of[row], grad[at], d_s, own_kept, ub, sub, turn, drop)
-
-
-def _from(gm: GlobalTensor | None, begin: int | None) -> GlobalTensor | None:
-    return None if gm is None or begin is None else gm[begin]
 
 
 def _score_at(one: _Placed, words: int) -> int:
@@ -512,75 +516,4 @@ def _sub_tiles(own: Share, block: Block, t: SameAbTiling) -> Iterator[_Placed]:
         rows, columns = min(own.step_rows, own.rows - at), min(own.step_columns, own.columns - beside)
         sub = SubTile(rows, columns, align_up(columns, CUBE_SIDE), pitch, is_nz)
         row, column = own.s1 + at, own.s2 + beside
-        bias = 0
-        if t.bias:
-            bias = t.bias.at(block.s1 + row, block.s2 + column, rows, columns) - _block_bias(block, t.bias)
-        yield _Placed(row, column, sub, _masks_at(row, column, sub, block, t), bias)
-
-
-def _block_bias(block: Block, bias: BiasRows) -> int:
-    """Return from where in its head the biases of a block's sub-tiles are counted."""
-    return 0 if bias.is_cut else bias.at(block.s1, block.s2, block.rows, block.columns)
-
-
-def _kept(gm: Tensors, block: Block, n1: int, drop: Dropout, t: SameAbTiling) -> GlobalTensor:
-    """Return the dropout mask from a block's first score on."""
-    score = ((block.b * t.query.n + n1) * t.query.s + block.s1) * t.key.s + block.s2
-    return _all_kept(gm, t)[drop.bytes_of(score)]
-
-
-def _all_kept(gm: Tensors, t: SameAbTiling) -> GlobalTensor:
-    """Return the dropout mask, in bytes where the pre pass has made them."""
-    if t.areas.kept is not None:
-        return gm.workspace[t.areas.kept].reinterpret_cast(UINT8)
-    assert gm.drop_mask is not None
-    return gm.drop_mask
-
-
-def _masks_at(row: int, column: int, sub: SubTile, block: Block, t: SameAbTiling) -> _MasksAt:
-    """Return where the masks of a sub-tile begin.
-
-    A whole mask is read for every sub-tile. Of a compressed one, 1 right of the diagonal, the part is read whose
-    diagonal is the band's edge, and only where the edge cuts the sub-tile. With prefixes every sub-tile reads one.
-    """
-    if not t.has_mask:
-        return _MasksAt()
-    if not t.is_compressed:
-        return _MasksAt(row * t.key.s + column)
-    apart = block.s1 + row - block.s2 - column
-    next_edge, pre_edge = apart + t.next_tokens, apart - t.pre_tokens - 1
-    if t.call.params.sparse_mode in PREFIX_MODES:
-        return _prefix_masks_at(next_edge, t.call.params.prefix[block.b] - block.s2 - column, sub, block, t)
-    return _MasksAt(
-        hides=_small_mask_at(next_edge, sub) if next_edge < sub.columns else None,
-        keeps=_small_mask_at(pre_edge, sub) if pre_edge + sub.rows >= 0 else None,
-    )
-
-
-def _prefix_masks_at(edge: int, spared: int, sub: SubTile, block: Block, t: SameAbTiling) -> _MasksAt:
-    """Return where the masks of a sub-tile begin of which the first `spared` columns belong to the prefix.
-
-    Rows 2048 on of the compressed mask are 0 left of column 1024 and 1 from there on. A prefix that reaches no row
-    beyond the diagonal counts as none.
-    """
-    if t.query.s + t.call.params.prefix[block.b] <= t.key.s:
-        return _MasksAt(_small_mask_at(edge, sub))
-    if spared >= sub.columns:
-        return _MasksAt(SMALL_MASK * SMALL_MASK)
-    return _MasksAt(_small_mask_at(edge, sub), SMALL_MASK * SMALL_MASK + PREFIX_COLUMN - max(spared, 0))
-
-
-def _small_mask_at(edge: int, sub: SubTile) -> int:
-    """Return where in a compressed mask an edge lies that is so many columns right of the sub-tile's diagonal."""
-    return min(-edge, sub.rows) if edge < 0 else min(edge, sub.columns) * SMALL_MASK
-
-
-def _mask(gm: Tensors, block: Block, n1: int, t: SameAbTiling) -> GlobalTensor | None:
-    """Return the mask from a block's first score on, a compressed one from its own begin."""
-    mask = gm.atten_mask
-    if mask is None or t.is_compressed:
-        return mask
-    axes = (1, 1, *mask.shape)[-4:]
-    b, n = (block.b if axes[0] > 1 else 0), (n1 if axes[1] > 1 else 0)
-    row = (b * axes[1] + n) * axes[2] + block.s1
-    return mask[row * t.key.s + block.s2]
+        yield _Placed(row, column, sub, masks_at(row, column, sub, block, t), bias_at(row, column, sub, block, t))

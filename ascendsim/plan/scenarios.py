@@ -24,13 +24,13 @@ _IN_KERNEL = "queue or TBuf of the kernel"
 
 
 def plan_of_scenario(scenario: Scenario, source: str) -> Plan:
-    """Return the plan of a loaded scenario; of a kernel of the user's own it is what a recording allocates.
+    """Return the plan of a loaded scenario; where no host side sizes buffers it is what a recording allocates.
 
     Raises:
         InputError, KernelError, Rejected: its operator, tensors or kernel cannot be planned.
     """
     device, operator = scenario.load_device(), scenario.find_operator()
-    if operator is None:
+    if operator is None or operator.name not in _OPERATORS:
         raw = _of_kernel(scenario, device)
         keys = {f"queues.{name}": _IN_KERNEL for name in raw["queues"]}
     else:
