@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ascendsim import fag
     from ascendsim.api import softmax_grad, softmax_grad_front
     from ascendsim.device import Platform, load_device
     from ascendsim.errors import AscendSimError, Deadlock, DeviceError, Finding, InputError, KernelError, Rejected
@@ -107,6 +108,9 @@ _HOME = {
     "tmp_size": "tmpsize",
 }
 
+_MODULES = ("fag",)
+"""Modules that are public themselves."""
+
 __all__ = [
     "AscendSimError",
     "BinaryRepeatParams",
@@ -151,6 +155,7 @@ __all__ = [
     "TransDataTo5HDParams",
     "UnaryRepeatParams",
     "check",
+    "fag",
     "instruction",
     "load_device",
     "load_run",
@@ -169,6 +174,8 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"ascendsim.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'ascendsim' has no attribute {name!r}")
     return getattr(import_module(f"ascendsim.{_HOME[name]}"), name)

@@ -338,7 +338,7 @@ def utilisation(timeline: Timeline, block_cores: int = 1) -> tuple[Ints, dict[Pi
 def causes(program: Program, timeline: Timeline) -> tuple[Cause, ...]:
     """Waiting by pipe, kind, name and source line, most cycles first."""
     rows, totals = TemplateRows(program), timeline.totals
-    kinds = _kinds(program)
+    kinds = template_kinds(program)
     cycles: Counter[tuple[Pipe, Wait, str, str]] = Counter()
     counts: Counter[tuple[Pipe, Wait, str, str]] = Counter()
     on: dict[tuple[Pipe, Wait, str, str], set[CoreKind]] = defaultdict(set)
@@ -360,8 +360,8 @@ def causes(program: Program, timeline: Timeline) -> tuple[Cause, ...]:
     )
 
 
-def _kinds(program: Program) -> list[set[CoreKind]]:
-    """The kinds of cores that call each template; nothing where all cores are of one kind."""
+def template_kinds(program: Program) -> list[set[CoreKind]]:
+    """Return the kinds of cores that call each template; nothing where all cores are of one kind."""
     found: list[set[CoreKind]] = [set() for _ in program.templates]
     if program.kernel_type.is_mix:
         places = program.calls["core"] % program.block_cores
@@ -408,25 +408,32 @@ def bytes_moved(program: Program) -> dict[str, int]:
     """Bytes from and to each GM tensor, as "name read" and "name written"."""
     moved: dict[str, int] = defaultdict(int)
     for number, template in enumerate(program.templates):
-        starts = program.calls["slot_start"][program.calls["template"] == number]
-        for slot, way, count in _template_bytes(template.rows, template.tensors):
-            tensors, calls = np.unique(program.slot_tensor[starts + slot], return_counts=True)
-            for tensor, times in zip(tensors.tolist(), calls.tolist(), strict=True):
-                moved[f"{program.gm[tensor].name} {way}"] += count * times
+        of_slot: Counter[tuple[int, str]] = Counter()
+        for _, slot, way, count in gm_moves(template):
+            of_slot[slot, way] += count
+        for (slot, way), count in of_slot.items():
+            for tensor, times in tensors_of_slot(program, number, slot):
+                moved[f"{tensor} {way}"] += count * times
     return dict(sorted(moved.items()))
 
 
-def _template_bytes(rows: tuple[Row, ...], tensors: tuple[TensorRef, ...]) -> list[tuple[int, str, int]]:
-    totals: Counter[tuple[int, str]] = Counter()
-    for row in rows:
+def gm_moves(template: Template) -> Iterator[tuple[int, int, str, int]]:
+    """Yield (row, slot, "read" or "written", bytes) of every transfer of a template from and to GM."""
+    for at, row in enumerate(template.rows):
         if row.op.cost != "transfer":
             continue
         count, length, _, _ = burst_geometry(row)
         for role, operand in row.operands:
-            ref = tensors[operand.tensor]
+            ref = template.tensors[operand.tensor]
             if ref.buffer is Buffer.GM:
-                totals[ref.slot, "read" if role == "src0" else "written"] += count * length
-    return [(slot, way, count) for (slot, way), count in totals.items()]
+                yield at, ref.slot, "read" if role == "src0" else "written", count * length
+
+
+def tensors_of_slot(program: Program, template: int, slot: int) -> Iterator[tuple[str, int]]:
+    """Yield (GM tensor, calls) of what the calls of a template put into a slot."""
+    starts = program.calls["slot_start"][program.calls["template"] == template]
+    for tensor, calls in zip(*np.unique(program.slot_tensor[starts + slot], return_counts=True), strict=True):
+        yield program.gm[int(tensor)].name, int(calls)
 
 
 def peak_bytes(program: Program) -> dict[Buffer, int]:

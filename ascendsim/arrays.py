@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.dtypes import BFLOAT16, DType, dtype
+from ascendsim.dtypes import BFLOAT16, UINT8, DType, dtype
 from ascendsim.errors import InputError
 from ascendsim.files import is_file
 
@@ -173,6 +173,8 @@ def load_array(path: Path, key: str | None, want: DType, shape: tuple[int, ...],
         raise InputError(f"{where}: file {path} must end in .npy, .npz or .bin")
     if want is BFLOAT16 and array.dtype == np.uint16:
         array = array.view(BFLOAT16.numpy)
+    if want is UINT8 and array.dtype == np.bool_:
+        array = array.view(UINT8.numpy)
     if array.dtype != want.numpy:
         raise InputError(
             f"{where}: file {path} holds {array.dtype}, declared is {want} ({want.numpy}); convert the file or the "

@@ -1,4 +1,4 @@
-"""What `ascendsim check` judges: a scenario, a plan, a tiling or a kernel file, told apart and judged by the rules."""
+"""What `ascendsim check` judges: a scenario, plan, tiling, call or kernel file, told apart and judged by the rules."""
 
 import difflib
 from collections.abc import Iterator, Mapping
@@ -7,6 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ascendsim.check_fag import judge_call
 from ascendsim.check_kernel import is_kernel, kernel_scenario
 from ascendsim.check_tiling import TilingSizes, odd_rows, tiling_scenario
 from ascendsim.errors import Finding, InputError, KernelError, Suppressed
@@ -20,7 +21,7 @@ from ascendsim.scenario import TILING_KEYS, Scenario, load_scenario, shipped
 _NEAREST = 3
 """Shipped names that are told instead of an unknown one."""
 _PLAN_KEYS = frozenset({"queues", "buffers", "apis", "temps"})
-_KINDS = "a scenario, plan or tiling (.toml), or a kernel (.py)"
+_KINDS = "a scenario, plan, tiling or call (.toml), or a kernel (.py)"
 _ASCENDC = (".cpp", ".cc", ".cxx", ".h", ".hpp", ".cce", ".asc")
 
 
@@ -100,6 +101,8 @@ def judge(target: str, asked: Asked) -> Judged:
         return _tiling(raw, file, asked)
     _refuse("--shape", asked.shape, f"{file} is a {kind}; only a tiling takes it")
     _refuse("--dtype", asked.element, f"{file} is a {kind}; only a tiling takes it")
+    if kind == "call":
+        return _call(raw, file, asked)
     return _plan(file, asked) if kind == "plan" else _scenario(file, asked)
 
 
@@ -141,6 +144,8 @@ def _shipped_names() -> list[str]:
 def _kind(raw: Mapping[str, Any], file: Path) -> str:
     if "operator" in raw and set(raw) <= TILING_KEYS and not isinstance(raw.get("tiling"), str):
         return "tiling"
+    if "fag" in raw:
+        return "call"
     if raw.keys() & {"operator", "kernel", "tensors"}:
         return "scenario"
     if raw.keys() & _PLAN_KEYS:
@@ -148,7 +153,8 @@ def _kind(raw: Mapping[str, Any], file: Path) -> str:
     has = ", ".join(raw) or "nothing"
     raise InputError(
         f"{file}: has {has}, which makes neither a scenario (device, operator or kernel, [tensors]), nor a plan "
-        "(device, [queues], [buffers], [apis]), nor a tiling (operator, [tiling]); see docs/checking.md"
+        "(device, [queues], [buffers], [apis]), nor a tiling (operator, [tiling]), nor a call ([fag]); see "
+        "docs/checking.md"
     )
 
 
@@ -188,6 +194,12 @@ def _plan(file: Path, asked: Asked) -> Judged:
     )
     facts = {"plan": found.plan.name, "fits": found.fits, "tiling": values}
     return Judged(file, in_order(found.layout.findings), lines=lines, facts=facts)
+
+
+def _call(raw: Mapping[str, Any], file: Path, asked: Asked) -> Judged:
+    _refuse("--block-dim", asked.block_dim, f"{file} is a call; its operator chooses the cores")
+    found = judge_call(file, raw, asked.changes, asked.soc)
+    return Judged(file, in_order(found.findings), lines=found.lines, facts=found.facts)
 
 
 def _tiling(raw: dict[str, Any], file: Path, asked: Asked) -> Judged:

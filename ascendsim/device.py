@@ -545,6 +545,17 @@ class Device(_Model):
         share = block_dim / self.most_blocks(kernel_type)
         return float(self.launch.fixed_us.value + self.launch.all_cores_us.value * share)
 
+    def cube_peak_flop(self, factors: str) -> int | None:
+        """Return the floating-point operations that all Cube cores do in a second with factors of a type, at most.
+
+        Two for each product and its addition, in whole steps without start-up. None where it has no such product.
+        """
+        cost = self.cube["Mmad"].get(factors)
+        if cost is None or self.aic == 0:
+            return None
+        step = 2 * CUBE_SIDE * CUBE_SIDE * cost.k_elements
+        return step * self.aic * self.clock_mhz * 10**6 // cost.per_fractal
+
     def microseconds(self, cycles: int) -> float:
         """Convert cycles of the core clock to microseconds."""
         return cycles / self.clock_mhz

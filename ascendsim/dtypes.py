@@ -64,6 +64,7 @@ _ALIASES = {
     "float16": HALF, "fp16": HALF, "float32": FLOAT, "fp32": FLOAT, "bfloat16": BFLOAT16, "bf16": BFLOAT16,
     "int8": INT8, "uint8": UINT8, "int16": INT16, "uint16": UINT16, "int32": INT32, "uint32": UINT32,
     "int64": INT64,
+    "bool": UINT8,
 }  # fmt: skip
 _BY_NAME = {d.name: d for d in DTYPES} | _ALIASES
 
@@ -75,7 +76,7 @@ _SATURATING = (HALF, BFLOAT16)
 
 
 def dtype(name: str | DType) -> DType:
-    """Return the element type of that name ("half", "float", "bfloat16_t", or NumPy's spelling).
+    """Return the element type of that name ("half", "float", "bfloat16_t", or NumPy's spelling; bool is uint8_t).
 
     Raises:
         InputError: no such type; the text lists the known names.

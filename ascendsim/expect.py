@@ -53,11 +53,12 @@ def _judged(
     if expect.findings is not None:
         wanted, got = sorted(set(expect.findings)), sorted({f.code for f in result.findings})
         yield Expectation("findings", ", ".join(wanted) or "none", ", ".join(got) or "none", wanted == got)
+    known: dict[str, Reference] = {}
     for name, spec in expect.values.items():
         if result.values == "none":
             yield Expectation(f"values of {name}", "within tolerance of the reference", "not computed", met=None)
         else:
-            yield _values(result, scenario, inputs, name, spec, computed.get(name))
+            yield _values(result, scenario, inputs, name, spec, computed.get(name), known)
 
 
 def _peaks(result: RunResult, expect: ExpectSpec) -> Iterator[Expectation]:
@@ -84,10 +85,12 @@ def _values(
     name: str,
     spec: ValueSpec,
     computed: Array | None,
+    known: dict[str, Reference],
 ) -> Expectation:
+    """Judge an output; `known` keeps what the operator says of all of them."""
     if name not in result.outputs:
         raise InputError(f"expect.values.{name}: outputs are {', '.join(result.outputs)}")
-    reference = _reference(scenario, inputs, name, spec)
+    reference = _reference(scenario, inputs, name, spec, known)
     got = result.outputs[name].astype(np.float64)
     if reference.values.size != got.size:
         shapes = f"the reference has shape {list(reference.values.shape)}, the output {list(got.shape)}"
@@ -100,7 +103,8 @@ def _values(
             raise InputError(f'expect.values.{name}: bound = "operator" needs reference = "operator"')
         allowed = allowed + reference.bound
     there = np.ones(got.shape, np.bool_) if computed is None else computed.reshape(got.shape)
-    return _compare(name, got, reference.values, allowed, there)
+    found = _compare(name, got, reference.values, allowed, there)
+    return replace(found, got=f"{found.got}; {reference.note}") if reference.note else found
 
 
 def _compare(name: str, got: Array, want: Array, allowed: Array, there: Array) -> Expectation:
@@ -124,7 +128,9 @@ def _compare(name: str, got: Array, want: Array, allowed: Array, there: Array) -
     return Expectation(f"values of {name}", wanted, text, met=False)
 
 
-def _reference(scenario: Scenario, inputs: Mapping[str, Array], name: str, spec: ValueSpec) -> Reference:
+def _reference(
+    scenario: Scenario, inputs: Mapping[str, Array], name: str, spec: ValueSpec, known: dict[str, Reference]
+) -> Reference:
     if (spec.reference is None) == (spec.file is None):
         raise InputError(f"expect.values.{name}: give exactly one of reference and file")
     if spec.file is not None:
@@ -137,8 +143,13 @@ def _reference(scenario: Scenario, inputs: Mapping[str, Array], name: str, spec:
     if spec.reference == "operator":
         if operator is None:
             raise InputError(f'expect.values.{name}: reference = "operator" needs an operator; name "file.py:function"')
-        outputs = {output: scenario.tensors[output].element for output in operator.outputs}
-        return operator.reference(inputs, operator.tiling_model.model_validate(scenario.tiling), outputs)[name]
+        if name in operator.unwritten:
+            raise InputError(f"expect.values.{name}: {operator.name} never writes {name}; leave it out")
+        if name not in known:
+            outputs = {n: scenario.tensors[n].element for n in operator.outputs if n in scenario.tensors}
+            tiling = operator.tiling_model.model_validate(scenario.tiling)
+            known |= operator.reference(inputs, tiling, outputs, scenario.load_device())
+        return known[name]
     assert spec.reference is not None
     function = load_function(spec.reference, scenario.folder, f"expect.values.{name}.reference")
     return Reference(_from_user(function, inputs, name, spec.reference), None)

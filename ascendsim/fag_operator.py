@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -10,31 +11,41 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ascendsim.device import Device
 from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, UINT8, DType
-from ascendsim.errors import InputError
+from ascendsim.errors import Finding, InputError, Rejected
+from ascendsim.fag_notes import hidden_rows, notes
 from ascendsim.op_host.fag_block_order import BlockOrder, dealt
+from ascendsim.op_host.fag_buffering import Buffering, buffered
 from ascendsim.op_host.fag_call import AXES, COMPRESSED_MASK_MODES, PREFIX_MODES, FagCall, read_shape
 from ascendsim.op_host.fag_checks import (
     drop_reasons,
     keep_prob_reasons,
     mask_reasons,
     mask_size_reasons,
+    prefix_reasons,
     sparse_mode_reasons,
 )
+from ascendsim.op_host.fag_dealing import dealing
+from ascendsim.op_host.fag_estimate import FLOP_CONVENTION, flop_per_score
 from ascendsim.op_host.fag_kernels import FagKernelTiling, kernel_tiling
+from ascendsim.op_host.fag_map import memory_maps
 from ascendsim.op_host.fag_params import INNER_PSE_TYPES, FagDtype, FagParams
 from ascendsim.op_host.fag_platform import fag_platform
-from ascendsim.op_host.fag_result import TileOverride
+from ascendsim.op_host.fag_result import FagTiling, TileOverride
 from ascendsim.op_host.fag_shift import SHIFT_STEP_BYTES, shifted
 from ascendsim.op_host.fag_tiling import fag_tiling
 from ascendsim.reference.attention import Attention
+from ascendsim.work import Work
 
 Array = NDArray[Any]
 Shapes = Mapping[str, tuple[tuple[int, ...], DType]]
 
 INPUTS: Final = ("query", "key", "value", "dy", "softmax_max", "softmax_sum", "attention_in")
 OUTPUTS: Final = ("dq", "dk", "dv")
-OPTIONAL: Final = ("atten_mask", "pse_shift", "drop_mask")
-MADE: Final = frozenset({"softmax_max", "softmax_sum", "attention_in", "atten_mask", "drop_mask"})
+UNWRITTEN: Final = ("dpse",)
+"""Outputs that the operator takes and never writes."""
+_UNREAD: Final = ("padding_mask", "softmax_in")
+OPTIONAL: Final = ("atten_mask", "pse_shift", "drop_mask", *_UNREAD, *UNWRITTEN)
+MADE: Final = frozenset({"softmax_max", "softmax_sum", "attention_in", "atten_mask", "pse_shift", "drop_mask"})
 """Inputs that `fill = "operator"` makes from the others."""
 WORKSPACE: Final = "workspace"
 
@@ -91,6 +102,23 @@ class FagKeys(BaseModel):
     """What goes to a core at a time, template SameAB."""
     block_cores: int | None = Field(default=None, ge=1)
     """How many AICs take blocks, template SameAB."""
+    look_ahead: int | None = Field(default=None, ge=0)
+    """Blocks that an AIC is ahead of its gradients, template SameAB: 0, 1 (the operator's) or 2."""
+    score_buffers: int | None = Field(default=None, ge=1)
+    """Of S and of dA in GM for each AIC, template SameAB."""
+    l1_buffers: int | None = Field(default=None, ge=1)
+    """Of A and of B in L1, products of SameAB that are not L1-custom."""
+    l0_buffers: int | None = Field(default=None, ge=1)
+    """Of A, of B and of C in L0, the same."""
+
+
+PRESCRIBED: Final = frozenset(
+    {
+        *("cv_s1", "cv_s2", "vec_s1", "vec_s2", "units", "cv_units", "workspace_shift_bytes", "block_order"),
+        *("block_cores", "look_ahead", "score_buffers", "l1_buffers", "l0_buffers"),
+    }
+)
+"""Keys that prescribe what the operator else decides."""
 
 
 # ---- host ------------------------------------------------------------------------------------------------------------
@@ -102,20 +130,46 @@ def fag_host(device: Device, shapes: Shapes, keys: FagKeys, nums: Mapping[str, i
     Raises:
         InputError: tensors that do not belong together, a call that the operator refuses, or one for whose template
             there is no kernel.
+        Rejected: what is prescribed does not fit, or the kernel cannot have it.
     """
     del nums
     params = _params(shapes, keys)
     _check_shapes(shapes, params)
-    override = TileOverride(keys.cv_s1, keys.cv_s2, keys.vec_s1, keys.vec_s2, keys.units, keys.cv_units)
-    tiling = fag_tiling(params, device, priority=keys.template, override=override)
+    tiling = fag_tiling(params, device, priority=keys.template, override=_override(keys))
     if tiling.status == "failed":
         raise InputError("; ".join(map(_spelled, tiling.reasons)))
     call = FagCall(params, read_shape(params), fag_platform(device))
     _check_options(call)
+    if keys.cv_s1 or keys.cv_s2 or keys.vec_s1 or keys.vec_s2:
+        _check_fit(call, tiling, device)
     names = (*(name for name in (*INPUTS, *OUTPUTS, *OPTIONAL) if name in shapes), WORKSPACE)
-    return dealt(
-        shifted(kernel_tiling(call, tiling, names), keys.workspace_shift_bytes), keys.block_order, keys.block_cores
-    )
+    own = shifted(kernel_tiling(call, tiling, names), keys.workspace_shift_bytes)
+    asked = Buffering(keys.look_ahead, keys.score_buffers, keys.l1_buffers, keys.l0_buffers)
+    return dealt(buffered(own, asked), keys.block_order, keys.block_cores)
+
+
+def _check_fit(call: FagCall, tiling: FagTiling, device: Device) -> None:
+    """Refuse prescribed tiles that are larger than their places."""
+    found = [finding for one in memory_maps(call, tiling, device) for finding in one.findings()]
+    if found:
+        raise Rejected(found)
+
+
+def _prefixes_outside(params: FagParams) -> list[str]:
+    """Return what the page's constraints say against prefixes; the host takes any.
+
+    Source: ops-transformer docs, aclnnFlashAttentionScoreGrad page, constraints.
+    """
+    least = max(params.kv_len - params.q_len, 0)
+    return [
+        f"prefix of batch {batch} is {prefix}: must be {least}..{params.kv_len}"
+        for batch, prefix in enumerate(params.prefix)
+        if not least <= prefix <= params.kv_len
+    ]
+
+
+def _override(keys: FagKeys) -> TileOverride:
+    return TileOverride(keys.cv_s1, keys.cv_s2, keys.vec_s1, keys.vec_s2, keys.units, keys.cv_units)
 
 
 def _spelled(reason: str) -> str:
@@ -137,10 +191,13 @@ def _check_options(call: FagCall) -> None:
     """
     params = call.params
     wrong = [*keep_prob_reasons(call), *drop_reasons(call, checks_size=True), *sparse_mode_reasons(call)]
+    wrong += prefix_reasons(call)
     if params.sparse_mode not in COMPRESSED_MASK_MODES:
         wrong += [*mask_reasons(call, own_dtype_too=False), *mask_size_reasons(call)]
     if params.sparse_mode in PREFIX_MODES and len(params.prefix) not in (0, params.batch):
         wrong.append(f"prefix has {len(params.prefix)} numbers: must be one for each of {params.batch} batches")
+    elif params.sparse_mode in PREFIX_MODES:
+        wrong += _prefixes_outside(params)
     if wrong:
         raise InputError("; ".join(map(_spelled, wrong)))
     if call.is_inner_pse:
@@ -158,6 +215,22 @@ def fag_workspace_bytes(tiling: FagKernelTiling) -> int:
 def fag_block_dim(tiling: FagKernelTiling) -> int:
     """Return the AI Cores to launch."""
     return tiling.block_dim
+
+
+def fag_work(tiling: FagKernelTiling) -> Work:
+    """Return what the call computes, and how it is dealt to cores."""
+    call, dealt = tiling.call, tiling.dealing
+    each = flop_per_score(call)
+    blocks = dealt.per_core(lambda group: np.ones(len(group)))
+    scores = dealt.per_core(lambda group: group.scores.astype(np.float64))
+    return Work(
+        flop=each * dealt.scores,
+        convention=FLOP_CONVENTION,
+        factors=call.params.element.name,
+        kind=dealt.kind.value,
+        blocks=tuple(int(count) for count in blocks),
+        block_flop=tuple(each * int(count) for count in scores),
+    )
 
 
 def _axes(name: str, shape: tuple[int, ...], keys: FagKeys, heads: int) -> dict[str, int]:
@@ -213,7 +286,7 @@ def _params(shapes: Shapes, keys: FagKeys) -> FagParams:
 
 def _kind(name: str, params: FagParams) -> DType:
     """Return the element type that a tensor must have."""
-    is_slopes = name == "pse_shift" and params.pse_type in INNER_PSE_TYPES
+    is_slopes = name in ("pse_shift", "dpse") and params.pse_type in INNER_PSE_TYPES
     return FLOAT if name.startswith("softmax") or is_slopes else params.element
 
 
@@ -223,6 +296,8 @@ def _shape_of(name: str, shapes: Shapes) -> tuple[int, ...] | None:
 
 def _check_shapes(shapes: Shapes, params: FagParams) -> None:
     for name, (shape, element) in shapes.items():
+        if name in _UNREAD or (name in UNWRITTEN and params.pse is None):
+            continue
         if name in ("atten_mask", "drop_mask"):
             if element is not UINT8:
                 raise InputError(f"tensors.{name} is {element}: must be {_MASKS[name]}")
@@ -239,7 +314,7 @@ def _check_shapes(shapes: Shapes, params: FagParams) -> None:
 
 
 def fag_made(inputs: Mapping[str, Array], keys: FagKeys, shapes: Shapes) -> dict[str, Array]:
-    """Return float64 values of inputs that follow from the others: the mask, and what the forward pass leaves.
+    """Return float64 values of inputs that follow from the others: masks, a bias, and what the forward pass leaves.
 
     Args:
         inputs: those that are given.
@@ -251,6 +326,9 @@ def fag_made(inputs: Mapping[str, Array], keys: FagKeys, shapes: Shapes) -> dict
         made["atten_mask"] = _mask(shapes["atten_mask"][0], keys)
     if "drop_mask" in shapes:
         made["drop_mask"] = _drop_mask(shapes["drop_mask"][0], keys)
+    if "pse_shift" in shapes:
+        shape, element = shapes["pse_shift"]
+        made["pse_shift"] = _alibi(shape, _params(_shapes_of(inputs), keys)).astype(element.numpy).astype(np.float64)
     given = dict(inputs) | made
     params = _params(_shapes_of(given), keys)
     forward = _attention(params).forward(
@@ -306,6 +384,17 @@ def _drop_mask(shape: tuple[int, ...], keys: FagKeys) -> Array:
     return np.packbits(kept, axis=-1, bitorder="little")[..., 0].astype(np.float64)
 
 
+def _alibi(shape: tuple[int, ...], params: FagParams) -> Array:
+    """A bias that falls with the distance of query and key, head for head less; of fewer rows than S1 the last ones.
+
+    Source: Press, Smith, Lewis: Train Short, Test Long (ALiBi): slopes 2^(-8 n / N) for heads 1 to N.
+    """
+    rows = np.arange(params.kv_len - shape[-2], params.kv_len)
+    distance = np.abs(rows[:, None] - np.arange(shape[-1]))
+    slopes = 2.0 ** (-8 * np.arange(1, params.N1 + 1) / params.N1)
+    return np.broadcast_to(-slopes[:, None, None] * distance, shape)
+
+
 def _bits(inputs: Mapping[str, Array], keys: FagKeys) -> Array | None:
     """Return the drop mask; without dropout it is not read."""
     drop_mask = inputs.get("drop_mask") if keys.keep_prob < 1 else None
@@ -336,22 +425,67 @@ def _attention(params: FagParams) -> Attention:
     )
 
 
-# ---- expected values -------------------------------------------------------------------------------------------------
+# ---- what to know of a call, and expected values ---------------------------------------------------------------------
+
+
+def fag_notes(shapes: Shapes, keys: FagKeys, inputs: Mapping[str, Array]) -> tuple[Finding, ...]:
+    """Return what to know of a call: arguments that are not read, rows without a key."""
+    return tuple(notes(_params(shapes, keys), shapes, inputs.get("atten_mask")))
 
 
 def fag_reference(
-    inputs: Mapping[str, Array], keys: FagKeys, outputs: Mapping[str, DType]
-) -> dict[str, tuple[Array, Array]]:
-    """Return (values, how far off each may be) of the gradients, in float64 from query, key, value and dy alone."""
+    inputs: Mapping[str, Array], keys: FagKeys, outputs: Mapping[str, DType], device: Device
+) -> dict[str, tuple[Array, Array, str]]:
+    """Return (values, how far off each may be, what to know) of the gradients.
+
+    They are made in float64 from query, key, value and dy alone. Rows all of whose keys are hidden are as the kernel
+    has them: P = 1 / S2 in the blocks of scores that it computes; what to know is how far P = 0 would be away.
+    """
     params = _params(_shapes_of(inputs), keys)
-    gradients = _attention(params).backward(
+    values = _gradients(inputs, keys, _attention(params), _left_out(inputs, keys, device))
+    notes_of = dict.fromkeys(OUTPUTS, "")
+    if hidden_rows(params, inputs.get("atten_mask"), has_mask="atten_mask" in inputs).any():
+        other = _gradients(inputs, keys, replace(_attention(params), hidden_row_is_zero=True), None)
+        for name, x in values.items():
+            away = np.abs(x - other[name]).max()
+            notes_of[name] = f"rows without a key have P = 1/S2 here, with P = 0 values are up to {away:.3g} away"
+    return {
+        name: (x, _PRECISION[outputs[name].name] * np.maximum(1, np.abs(x)), notes_of[name])
+        for name, x in values.items()
+    }
+
+
+def _gradients(
+    inputs: Mapping[str, Array], keys: FagKeys, layer: Attention, left_out: Array | None
+) -> dict[str, Array]:
+    gradients = layer.backward(
         inputs["query"],
         inputs["key"],
         inputs["value"],
         inputs["dy"],
         pse=inputs.get("pse_shift"),
         drop_mask=_bits(inputs, keys),
-        atten_mask=_hidden(params, inputs.get("atten_mask")),
+        atten_mask=_hidden(_params(_shapes_of(inputs), keys), inputs.get("atten_mask")),
+        left_out=left_out,
     )
-    values = {"dq": gradients.dq, "dk": gradients.dk, "dv": gradients.dv}
-    return {name: (x, _PRECISION[outputs[name].name] * np.maximum(1, np.abs(x))) for name, x in values.items()}
+    return {"dq": gradients.dq, "dk": gradients.dk, "dv": gradients.dv}
+
+
+def _left_out(inputs: Mapping[str, Array], keys: FagKeys, device: Device) -> Array | None:
+    """Return which scores lie in blocks that the kernel skips, [B or 1, 1, S1, S2]; None for none.
+
+    It matters only for rows all of whose keys are hidden: any other row has P = 0 there.
+    """
+    params = _params(_shapes_of(inputs), keys)
+    if not hidden_rows(params, inputs.get("atten_mask"), has_mask="atten_mask" in inputs).any():
+        return None
+    tiling = fag_tiling(params, device, priority=keys.template, override=_override(keys))
+    dealt = dealing(FagCall(params, read_shape(params), fag_platform(device)), tiling)
+    if tiling.split is not None or dealt is None:
+        return None
+    found = np.ones((len(dealt.runs), 1, params.q_len, params.kv_len), np.bool_)
+    for batch, run in zip(found, dealt.runs, strict=True):
+        group = run.group
+        for s1, s2, rows, columns in zip(group.s1, group.s2, group.rows, group.columns, strict=True):
+            batch[0, s1 : s1 + rows, s2 : s2 + columns] = False
+    return found

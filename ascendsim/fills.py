@@ -51,6 +51,11 @@ def _filled(spec: TensorSpec, where: str) -> Array:
             wide = np.full(shape, spec.value)
         case "operator":
             raise InputError(f'{where}.fill = "operator": a kernel of one\'s own makes no inputs; choose another fill')
+        case "array":
+            raise InputError(
+                f'{where}.fill = "array": its values come with a call (ascendsim.run(..., arrays=)); choose another '
+                "fill or a file"
+            )
         case _:
             raise InputError(f"{where}: no fill given")
     return round_once(wide, spec.element)

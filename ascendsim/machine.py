@@ -41,10 +41,11 @@ from ascendsim.progress import COMPILING, Progress, silent, stage
 from ascendsim.record import Kernel, record
 from ascendsim.result import RunResult
 from ascendsim.sample import choose_tiles, execute_sample
-from ascendsim.scenario import Scenario, load_scenario
+from ascendsim.scenario import Scenario, TensorSpec, load_scenario
 from ascendsim.terms import HalfOverflow, KernelType, Pipe, ceil_div
 from ascendsim.user_code import load_function
 from ascendsim.window import Window, check_windows, rows_to_keep
+from ascendsim.work import Work
 
 Array = NDArray[Any]
 
@@ -109,6 +110,8 @@ class _Prepared:
     gm: tuple[GlobalTensor, ...]
     argument: object
     inputs: dict[str, Array]
+    notes: tuple[Finding, ...]
+    work: Work | None
 
 
 def run(
@@ -118,6 +121,7 @@ def run(
     set: Mapping[str, Any] | None = None,  # noqa: A002 - the public name, as --set
     windows: Sequence[Window] = (),
     despite_findings: bool = False,
+    arrays: Mapping[str, Array] | None = None,
     on_timeline: Callable[[RunResult], None] | None = None,
     progress: Progress = silent,
 ) -> RunResult:
@@ -130,6 +134,7 @@ def run(
         windows: (first, last) cycles of which all rows are kept if the run is too long to keep them all. Those that
             lie behind its end are left out.
         despite_findings: simulate although there are findings of severity E, where that has a meaning.
+        arrays: values of the tensors with fill = "array".
         on_timeline: given the result as soon as there is a timeline, without outputs, findings and expectations, so
             that it can be drawn while values are computed. The run may still be rejected, or its result be marked as
             simulated despite findings.
@@ -144,7 +149,7 @@ def run(
     check_windows(windows)
     loaded = _loaded(scenario, set)
     how = loaded.machine
-    ready = _prepare(loaded, with_data=how.values != "none")
+    ready = _prepare(loaded, with_data=how.values != "none", arrays=arrays or {})
     engine_name = how.engine if engine is None else engine
     check_engine_name(engine_name, tuple(ENGINES))
     checked = _record_and_check(ready, progress)
@@ -167,6 +172,7 @@ def run(
         engine=engine_name,
         windows=tuple((first, last) for first, last in windows if first < timeline.makespan_cycles),
         values=how.values,
+        work=ready.work,
     )
     if on_timeline is not None:
         on_timeline(begun)
@@ -174,7 +180,9 @@ def run(
     known = {(f.code, f.where, f.operand) for f in findings}
     findings += tuple(f for f in values.findings if (f.code, f.where, f.operand) not in known)
     findings += _of_timeline(program, timeline, ready.device)
-    findings += tuple(f for name in values.outputs for f in _of_output(name, values))
+    operator = loaded.find_operator()
+    unwritten = operator.unwritten if operator is not None else frozenset[str]()
+    findings += tuple(f for name in values.outputs if name not in unwritten for f in _of_output(name, values))
     kept, suppressed = set_apart(findings, accepts)
     kept += unused(accepts, findings, _OF_CHECK if how.values == "all" else (*_OF_CHECK, *_OF_VALUES))
     result = replace(
@@ -321,7 +329,7 @@ def _loaded(scenario: str | Path | Scenario, changes: Mapping[str, Any] | None) 
     return load_scenario(scenario, changes)
 
 
-def _prepare(scenario: Scenario, *, with_data: bool) -> _Prepared:
+def _prepare(scenario: Scenario, *, with_data: bool, arrays: Mapping[str, Array] | None = None) -> _Prepared:
     device = scenario.load_device()
     operator = scenario.find_operator()
     specs = [(name, spec.element, tuple(spec.shape)) for name, spec in scenario.tensors.items()]
@@ -341,10 +349,20 @@ def _prepare(scenario: Scenario, *, with_data: bool) -> _Prepared:
     gm = place_in_gm(specs)
     if with_data:
         _check_memory(scenario, gm)
-    inputs = _inputs(scenario, operator) if with_data else {}
+    inputs = _inputs(scenario, operator, arrays or {}) if with_data else {}
     kind = _kernel_type(scenario, device, operator)
     block_dim = scenario.block_dim or _block_dim(operator, argument) or device.most_blocks(kind)
-    return _Prepared(scenario, device, block_dim, kind, kernel, gm, argument, inputs)
+    work = None if operator is None or operator.work is None else operator.work(argument, block_dim)
+    notes = _notes(scenario, operator, inputs)
+    return _Prepared(scenario, device, block_dim, kind, kernel, gm, argument, inputs, notes, work)
+
+
+def _notes(scenario: Scenario, operator: Operator | None, inputs: Mapping[str, Array]) -> tuple[Finding, ...]:
+    """What an operator says of the call beside what it refuses."""
+    if operator is None or operator.notes is None:
+        return ()
+    shapes = {name: (tuple(spec.shape), spec.element) for name, spec in scenario.tensors.items()}
+    return operator.notes(shapes, operator.tiling_model.model_validate(scenario.tiling), inputs)
 
 
 def _block_dim(operator: Operator | None, argument: object) -> int | None:
@@ -410,7 +428,7 @@ def _user_kernel(scenario: Scenario) -> Kernel:
     return kernel
 
 
-def _inputs(scenario: Scenario, operator: Operator | None) -> dict[str, Array]:
+def _inputs(scenario: Scenario, operator: Operator | None, arrays: Mapping[str, Array]) -> dict[str, Array]:
     inputs: dict[str, Array] = {}
     to_make = {n: s for n, s in scenario.tensors.items() if s.fill == "operator" and operator is not None}
     for name, spec in scenario.tensors.items():
@@ -418,6 +436,8 @@ def _inputs(scenario: Scenario, operator: Operator | None) -> dict[str, Array]:
         if spec.file is not None:
             path = scenario.folder / spec.file
             inputs[name] = load_array(path, spec.key, spec.element, tuple(spec.shape), where)
+        elif spec.fill == "array" and name in arrays:
+            inputs[name] = _handed_over(arrays[name], spec, where)
         elif spec.role == "input" and name not in to_make:
             inputs[name] = make_fill(spec, where)
     if to_make and operator is not None and operator.made is not None:
@@ -425,6 +445,12 @@ def _inputs(scenario: Scenario, operator: Operator | None) -> dict[str, Array]:
         made = operator.made(inputs, operator.tiling_model.model_validate(scenario.tiling), shapes)
         inputs |= {name: round_once(made[name], spec.element) for name, spec in to_make.items()}
     return inputs
+
+
+def _handed_over(array: Array, spec: TensorSpec, where: str) -> Array:
+    if (array.dtype, array.shape) != (spec.element.numpy, tuple(spec.shape)):
+        raise InputError(f"{where}: the array is {array.dtype} {list(array.shape)}, must be {spec.dtype} {spec.shape}")
+    return array
 
 
 def _gm_bytes(tensor: GlobalTensor, inputs: Mapping[str, Array]) -> Bytes:
@@ -443,7 +469,7 @@ class _Checked:
 
 def _record_and_check(ready: _Prepared, progress: Progress) -> _Checked:
     device, block_dim = ready.device, ready.block_dim
-    findings = [f for n, a in ready.inputs.items() for f in non_finite(f"input {n}", a)]
+    findings = [*ready.notes, *(f for n, a in ready.inputs.items() for f in non_finite(f"input {n}", a))]
     most = device.most_blocks(ready.kernel_type)
     if block_dim > most:
         found = BLOCKS.finding("block_dim", got=block_dim, wanted=most, fill={"cores": ready.kernel_type.block_word})
@@ -594,4 +620,5 @@ def schedule_input(program: Program, device: Device, l2_mode: str) -> ScheduleIn
         l2=l2,
         cross_modes=_cross_modes(program),
         cross_cycles=device.sync.cross_core_cycles.value,
+        block_cores=program.block_cores,
     )

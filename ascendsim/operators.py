@@ -11,20 +11,32 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT, HALF, INT8, INT32, DType
-from ascendsim.errors import InputError
+from ascendsim.errors import Finding, InputError
 from ascendsim.fag_operator import (
     INPUTS,
     MADE,
     OPTIONAL,
     OUTPUTS,
+    UNWRITTEN,
     FagKeys,
     fag_block_dim,
     fag_host,
     fag_made,
+    fag_notes,
     fag_reference,
+    fag_work,
     fag_workspace_bytes,
 )
-from ascendsim.op_host.matmul import BIAS_QUEUES, QUEUES, MatmulChoice, MatmulTensors, MatmulTiling, matmul_tiling
+from ascendsim.op_host.fag_kernels import FagKernelTiling
+from ascendsim.op_host.matmul import (
+    BIAS_QUEUES,
+    QUEUES,
+    MatmulChoice,
+    MatmulTensors,
+    MatmulTiling,
+    blocks_of_core,
+    matmul_tiling,
+)
 from ascendsim.op_host.softmax_grad_operator import SoftmaxGradOperatorTiling, TmpBytes, operator_tiling
 from ascendsim.op_kernel.fag_operator import flash_attention_score_grad
 from ascendsim.op_kernel.matmul import matmul, matmul_bias
@@ -32,7 +44,8 @@ from ascendsim.op_kernel.softmax_grad_operator import softmax_grad_operator
 from ascendsim.record import Kernel
 from ascendsim.reference import matmul as matmul_reference
 from ascendsim.reference.softmax_grad import softmax_grad, softmax_grad_bound
-from ascendsim.terms import DATABLOCK_BYTES, KernelType
+from ascendsim.terms import DATABLOCK_BYTES, CoreKind, KernelType
+from ascendsim.work import Work
 
 Array = NDArray[Any]
 Shapes = Mapping[str, tuple[tuple[int, ...], DType]]
@@ -62,6 +75,8 @@ class Reference:
 
     values: Array
     bound: Array | None
+    note: str = ""
+    """What to know of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +93,8 @@ class Operator:
     kernel: Kernel
     host: Callable[[Device, Shapes, Any, Mapping[str, int]], Any]
     """(device, shapes of the tensors, validated [tiling], buffers of each queue) -> what the kernel takes last."""
-    reference: Callable[[Mapping[str, Array], Any, Mapping[str, DType]], dict[str, Reference]]
-    """(inputs, validated [tiling], types of the outputs) -> reference of each output."""
+    reference: Callable[[Mapping[str, Array], Any, Mapping[str, DType], Device], dict[str, Reference]]
+    """(inputs, validated [tiling], types of the outputs, device) -> reference of each output."""
     shapes: Callable[[tuple[int, ...], DType, Mapping[str, Any]], dict[str, tuple[int, ...]]] | None
     """(shape of its data, dtype, [tiling]) -> shape of each tensor; None where a tiling alone cannot be judged."""
     kernel_type: KernelType | None = None
@@ -94,6 +109,12 @@ class Operator:
     """Inputs that it can make from the others, so that they fit: fill = "operator"."""
     made: Callable[[Mapping[str, Array], Any, Shapes], dict[str, Array]] | None = None
     """(inputs that are given, validated [tiling], shapes of those to make) -> float64 values of these."""
+    unwritten: frozenset[str] = frozenset()
+    """Outputs that it takes and never writes."""
+    notes: Callable[[Shapes, Any, Mapping[str, Array]], tuple[Finding, ...]] | None = None
+    """(shapes of the tensors, validated [tiling], inputs as far as there are any) -> what to know of the call."""
+    work: Callable[[Any, int], Work] | None = None
+    """(what `host` returned, block_dim) -> its floating-point operations, and who does how much of them."""
 
 
 def _softmax_grad_host(
@@ -129,9 +150,9 @@ def _softmax_grad_host(
 
 
 def _softmax_grad_reference(
-    inputs: Mapping[str, Array], tiling: SoftmaxGradTiling, outputs: Mapping[str, DType]
+    inputs: Mapping[str, Array], tiling: SoftmaxGradTiling, outputs: Mapping[str, DType], device: Device
 ) -> dict[str, Reference]:
-    del outputs
+    del outputs, device
     k = inputs["src"].shape[-1]
     grad, src = inputs["grad"].reshape(-1, k), inputs["src"].reshape(-1, k)
     values = softmax_grad(grad, src, is_front=tiling.is_front, ori_k=tiling.ori_k)
@@ -195,9 +216,22 @@ def _matmul_host(device: Device, shapes: Shapes, keys: MatmulKeys, nums: Mapping
     return matmul_tiling(device, tensors, MatmulChoice(**keys.model_dump()), nums)
 
 
+def _matmul_work(t: MatmulTiling, block_dim: int) -> Work:
+    own = [blocks_of_core(t, block_dim, core) for core in range(block_dim)]
+    return Work(
+        flop=2 * t.m * t.n * t.k,
+        convention="2 * M * N * K",
+        factors=t.ab.name,
+        kind=CoreKind.AIC.value,
+        blocks=tuple(len(blocks) for blocks in own),
+        block_flop=tuple(sum(2 * b.m * b.n * b.k for b in blocks) for blocks in own),
+    )
+
+
 def _matmul_reference(
-    inputs: Mapping[str, Array], keys: MatmulKeys, outputs: Mapping[str, DType]
+    inputs: Mapping[str, Array], keys: MatmulKeys, outputs: Mapping[str, DType], device: Device
 ) -> dict[str, Reference]:
+    del device
     a = inputs["a"].T if keys.a_transposed else inputs["a"]
     b = inputs["b"].T if keys.b_transposed else inputs["b"]
     bias = inputs.get("bias")
@@ -206,8 +240,15 @@ def _matmul_reference(
     return {"c": Reference(values, bound)}
 
 
-def _fag_reference(inputs: Mapping[str, Array], keys: FagKeys, outputs: Mapping[str, DType]) -> dict[str, Reference]:
-    return {name: Reference(*pair) for name, pair in fag_reference(inputs, keys, outputs).items()}
+def _fag_work(tiling: FagKernelTiling, block_dim: int) -> Work:
+    del block_dim  # the tiling's
+    return fag_work(tiling)
+
+
+def _fag_reference(
+    inputs: Mapping[str, Array], keys: FagKeys, outputs: Mapping[str, DType], device: Device
+) -> dict[str, Reference]:
+    return {name: Reference(*found) for name, found in fag_reference(inputs, keys, outputs, device).items()}
 
 
 OPERATORS = {
@@ -233,6 +274,7 @@ OPERATORS = {
         reference=_matmul_reference,
         shapes=None,
         kernel_type=KernelType.AIC_ONLY,
+        work=_matmul_work,
     ),
     "matmul_bias": Operator(
         name="matmul_bias",
@@ -245,11 +287,12 @@ OPERATORS = {
         reference=_matmul_reference,
         shapes=None,
         kernel_type=KernelType.AIC_ONLY,
+        work=_matmul_work,
     ),
     "flash_attention_score_grad": Operator(
         name="flash_attention_score_grad",
         tensors=(*INPUTS, *OUTPUTS, *OPTIONAL),
-        outputs=OUTPUTS,
+        outputs=(*OUTPUTS, *UNWRITTEN),
         queues={},
         tiling_model=FagKeys,
         kernel=flash_attention_score_grad,
@@ -262,6 +305,9 @@ OPERATORS = {
         block_dim=fag_block_dim,
         makes=MADE,
         made=fag_made,
+        unwritten=frozenset(UNWRITTEN),
+        notes=fag_notes,
+        work=_fag_work,
     ),
 }
 

@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ascendsim import report_tuning
 from ascendsim.analysis import MemoryUse
 from ascendsim.error_bar import ErrorBar
 from ascendsim.errors import Finding, Severity
@@ -30,6 +31,7 @@ def headline(result: RunResult) -> list[tuple[str, str]]:
         ("makespan", makespan_text(result)),
         ("task", f"about {result.task_us:.1f} us, launch included"),
         ("bottleneck", result.bottleneck),
+        *report_tuning.headlines(result),
         *((f"peak {use.buffer.name}", _memory_text(result, use)) for use in result.memories),
         ("GM traffic", ", ".join(f"{name} {count} B" for name, count in moved.items()) or "none"),
         ("program", f"{result.timeline.row_count:,} rows in {len(result.program.templates)} templates"),
@@ -177,6 +179,12 @@ _TABLES = (
 )
 
 
+def _tables(result: RunResult) -> list[tuple[str, tuple[str, ...], Cells]]:
+    """Title, heads and rows of every table."""
+    own = [(title, columns, cells(result)) for title, columns, cells in _TABLES]
+    return [own[0], *report_tuning.tables(result), *own[1:]]
+
+
 def terminal(result: RunResult) -> RenderableType:
     """Return the summary for a terminal."""
     parts: list[RenderableType] = [Text(result.name, style="bold")]
@@ -188,8 +196,7 @@ def terminal(result: RunResult) -> RenderableType:
     for name, value in headline(result):
         head.add_row(Text(name, style="dim"), value)
     parts.append(head)
-    for title, columns, cells in _TABLES:
-        rows = cells(result)
+    for title, columns, rows in _tables(result):
         if rows:
             parts.append(_table(title, columns, rows))
     parts += [finding_text(f) for f in result.findings]
@@ -228,8 +235,7 @@ def markdown(result: RunResult) -> str:
         lines += [f"**{result.device.caution}**", ""]
     lines += [f"- {name}: {value}" for name, value in headline(result)]
     lines += [f"- digest: {result.digest}", ""]
-    for title, columns, cells in _TABLES:
-        rows = cells(result)
+    for title, columns, rows in _tables(result):
         if rows:
             lines += [f"## {title}", "", *_markdown_table(columns, rows), ""]
     lines += ["## Waiting in words", ""]
@@ -240,6 +246,7 @@ def markdown(result: RunResult) -> str:
         lines += ["", "## Suppressed findings", ""]
         lines += [f"- {s.finding} Reason: {s.reason}" for s in result.suppressed]
     lines += ["", "## Pictures", "", "![timeline](timeline.png)", "", f"![{result.memory_title}](memory.png)", ""]
+    lines += ["![where the time goes](balance.png)", ""]
     lines += _rests(result)
     return "\n".join(lines)
 

@@ -2,14 +2,14 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
 from numpy.typing import NDArray
 
-from ascendsim import analysis, leaning
+from ascendsim import analysis, leaning, tuning
 from ascendsim.computed import Sample
 from ascendsim.conflicts import BankLoss, bank_losses
 from ascendsim.device import Device, Status
@@ -20,6 +20,7 @@ from ascendsim.known_errors import read_errors
 from ascendsim.leaning import Charge, Leaning
 from ascendsim.program import SINGLE_KIND, Program
 from ascendsim.terms import CoreKind, Pipe
+from ascendsim.work import Work
 
 Array = NDArray[Any]
 
@@ -53,6 +54,7 @@ class RunResult:
         values: "all", "sample" or "none": which values were computed.
         sample: which tiles, if only some; what else is in the outputs is 0xFF.
         suppressed: findings that the scenario accepts, with its reasons; not among `findings`.
+        work: what the operator says of its own work; None for those that say nothing.
     """
 
     name: str
@@ -71,6 +73,7 @@ class RunResult:
     values: str = "all"
     sample: Sample | None = None
     suppressed: tuple[Suppressed, ...] = ()
+    work: Work | None = None
 
     def __repr__(self) -> str:
         """One line; the parts are arrays and programs of any length."""
@@ -161,6 +164,49 @@ class RunResult:
     def bank_losses(self) -> tuple[BankLoss, ...]:
         """What kernel lines lose to UB bank conflicts, over all cores, most cycles first."""
         return bank_losses(self.program, self.device)
+
+    @cached_property
+    def bubbles(self) -> tuple[tuning.Bubbles, ...]:
+        """Where the cycles of every pipe went."""
+        return tuning.bubbles(self.program, self.timeline)
+
+    @cached_property
+    def bubble_places(self) -> tuple[tuning.Place, ...]:
+        """Where most of what each pipe lost to each cause was lost, most cycles first."""
+        return tuning.places(self.bubbles, self.causes)
+
+    @cached_property
+    def balances(self) -> tuple[tuning.Balance, ...]:
+        """How evenly the work of every pipe but S lies on its cores."""
+        return tuning.balances(self.program, self.timeline)
+
+    @cached_property
+    def unit_use(self) -> tuple[tuning.UnitUse, ...]:
+        """For each AI Core, how long its Cube and Vector units work at once; empty where it has not both."""
+        return tuning.unit_use(self.program, self.timeline)
+
+    @cached_property
+    def bounds(self) -> tuple[tuple[CoreKind, Pipe, int, float], ...]:
+        """The pipes that are busiest on some AI Core: (kind, pipe, on how many, share of the makespan)."""
+        return tuning.bounds(self.program, self.timeline)
+
+    @cached_property
+    def traffic(self) -> tuple[tuning.Traffic, ...]:
+        """Bytes between GM and each pipe by phase, most first."""
+        tensors = self.scenario.get("tensors", {})
+        roles = {name: spec["role"] for name, spec in tensors.items() if "role" in spec}
+        return tuning.traffic(self.program, self.timeline, roles)
+
+    @property
+    def tflops(self) -> float | None:
+        """10^12 floating-point operations a second of the makespan, as the operator counts them."""
+        return self.work.flop / self.makespan_us / 1e6 if self.work and self.makespan_cycles else None
+
+    @property
+    def peak_tflops(self) -> float | None:
+        """What all Cube cores of the device do at most with the operator's factors."""
+        peak = self.device.cube_peak_flop(self.work.factors) if self.work else None
+        return None if peak is None else peak / 1e12
 
     @cached_property
     def step_cycles(self) -> dict[str, int]:
@@ -266,6 +312,7 @@ class RunResult:
             "overlap": {f"{o.first.name},{o.second.name}": round(o.share, 6) for o in self.overlaps},
             "peak_bytes": self.peak_bytes,
             "bytes_moved": analysis.bytes_moved(self.program),
+            **self._tuning_summary(),
             "step_cycles": self.step_cycles,
             "waits": [
                 {"pipe": self.lane_name(c.pipe, c.kind), "cause": c.wait.words, "name": c.name, "line": c.line,
@@ -311,6 +358,54 @@ class RunResult:
             "p90_error": round(bar.p90_error, 6),
             "unmeasured_share": round(bar.unmeasured_share, 6),
             "family_shares": {errors.family.name: round(part, 6) for errors, part in bar.family_shares},
+        }
+
+    def _tuning_summary(self) -> dict[str, Any]:
+        """What the summary has for those who tune."""
+        hits = tuning.read_hit_share(self.traffic)
+        return {
+            "work": self._work_summary(),
+            "bound": [
+                {"pipe": self.lane_name(pipe, kind), "ai_cores": count, "share": round(share, 6)}
+                for kind, pipe, count, share in self.bounds
+            ],
+            "balance": {
+                self.lane_name(b.pipe, b.kind): {
+                    "busy_cycles": list(b.busy), "end_cycles": list(b.ends), "worst_core": b.worst,
+                    "worst_over_mean": round(b.ratio, 6),
+                }
+                for b in self.balances
+            },
+            "cube_and_vector": [asdict(use) for use in self.unit_use],
+            "bubbles": {
+                self.lane_name(b.pipe, b.kind): {
+                    "cores": b.cores, "busy": b.busy, "of_it_shared_bandwidth": b.shared,
+                    **{wait.words: cycles for wait, cycles in b.lost.items()}, "no work": b.rest,
+                }
+                for b in self.bubbles
+            },
+            "l2_read_hit_share": None if hits is None else round(hits, 6),
+            "gm_traffic": [
+                {"phase": t.phase, "pipe": self.lane_name(t.pipe, t.kind), "way": t.way, "input_bytes": t.input_bytes,
+                 "output_bytes": t.output_bytes, "workspace_bytes": t.workspace_bytes, "l2_hit_bytes": t.hit_bytes}
+                for t in self.traffic
+            ],
+        }  # fmt: skip
+
+    def _work_summary(self) -> dict[str, Any] | None:
+        """Floating-point operations and who does them, None where the operator does not say."""
+        if self.work is None or self.tflops is None:
+            return None
+        peak = self.peak_tflops
+        return {
+            "flop": self.work.flop,
+            "convention": self.work.convention,
+            "tflops": round(self.tflops, 6),
+            "cube_peak_tflops": None if peak is None else round(peak, 6),
+            "share_of_cube_peak": None if not peak else round(self.tflops / peak, 6),
+            "blocks_of": self.work.kind,
+            "blocks": list(self.work.blocks),
+            "block_flop": list(self.work.block_flop),
         }
 
     def _cube_summary(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ascendsim.result import RunResult
 from ascendsim.stored import SCHEMA, arrays_of, outline_of, record_of, result_of
 
 RUN_FILE = "run.json"
-PICTURES = ("timeline.png", "timeline.svg", "memory.png")
+PICTURES = ("timeline.png", "timeline.svg", "memory.png", "balance.png")
 UNFINISHED = ".unfinished"
 """Stands in a run's folder while it is written, so that one that was broken off is known and can be written again."""
 

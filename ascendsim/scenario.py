@@ -40,7 +40,9 @@ class TensorSpec(_Model):
     role: Literal["input", "output"]
     shape: list[int] = Field(min_length=1)
     dtype: str
-    fill: Literal["normal", "uniform", "softmax_rows", "arange", "zeros", "ones", "constant", "operator"] | None = None
+    fill: (
+        Literal["normal", "uniform", "softmax_rows", "arange", "zeros", "ones", "constant", "operator", "array"] | None
+    ) = None
     seed: int | None = Field(default=None, ge=0, lt=SEEDS)
     scale: float = 1.0
     value: float = 0.0

@@ -16,7 +16,7 @@ _KINDS = {CoreKind.AIC: "AIC", CoreKind.AIV: "AIV"}
 
 def page(found: FagAnswer, core: int | None = None) -> Iterator[str]:
     """Yield what the command prints, line by line."""
-    yield from _head(found)
+    yield from head(found)
     yield from _told(found)
     tiling = found.report.tiling
     if tiling is None:
@@ -34,7 +34,8 @@ def page(found: FagAnswer, core: int | None = None) -> Iterator[str]:
         yield from _core(found, core)
 
 
-def _head(found: FagAnswer) -> Iterator[str]:
+def head(found: FagAnswer) -> Iterator[str]:
+    """Yield the call, its status, workspace and template."""
     p, report = found.request.params, found.report
     lengths = f"S1 {p.q_len}, S2 {p.kv_len}"
     if p.is_tnd:

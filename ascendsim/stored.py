@@ -15,10 +15,12 @@ from ascendsim.engine.base import TIMELINE_COLUMNS, Skip, Timeline, Totals
 from ascendsim.errors import Finding, Suppressed
 from ascendsim.program import from_arrays, to_arrays
 from ascendsim.result import Expectation, RunResult
+from ascendsim.work import Work
 
-SCHEMA = 3
+SCHEMA = 4
 """2: what all rows add up to stands beside the rows, of which a long run keeps only some. 3: devices say whether their
-cycles rest on figures of their own architecture; instructions are numbered by use."""
+cycles rest on figures of their own architecture; instructions are numbered by use. 4: totals say what each pipe lost to
+which cause, and operators what they compute."""
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -37,6 +39,7 @@ def outline_of(result: RunResult, scenario: Mapping[str, Any]) -> dict[str, Any]
         "windows": [list(window) for window in result.windows],
         "values": result.values,
         "sample": None if result.sample is None else asdict(result.sample),
+        "work": None if result.work is None else asdict(result.work),
         "expectations": [],
         "scenario": scenario,
         "device": json.loads(result.device.model_dump_json(by_alias=True)),
@@ -75,6 +78,7 @@ def result_of(
         windows=tuple((first, last) for first, last in record["windows"]),
         values=record["values"],
         sample=_sample_of(record["sample"]),
+        work=_work_of(record["work"]),
         suppressed=tuple(Suppressed(_finding_of(f), f["suppressed"]) for f in record.get("suppressed", ())),
     )
 
@@ -88,6 +92,13 @@ def _sample_of(record: Mapping[str, Any] | None) -> Sample | None:
     if record is None:
         return None
     return Sample(**{**record, "tiles": tuple(Tile(**tile) for tile in record["tiles"])})
+
+
+def _work_of(record: Mapping[str, Any] | None) -> Work | None:
+    if record is None:
+        return None
+    lists = {name: tuple(record[name]) for name in ("blocks", "block_flop")}
+    return Work(**{**record, **lists})
 
 
 def _timeline_arrays(timeline: Timeline) -> dict[str, np.ndarray[Any, Any]]:

@@ -210,7 +210,7 @@ def test_a_plan_names_the_line():
     assert judged.facts == {"plan": "plan_tbuf_and_softmax_grad", "fits": False, "tiling": {"claimed": 196352}}
 
 
-KINDS = "want a scenario, plan or tiling (.toml), or a kernel (.py)"
+KINDS = "want a scenario, plan, tiling or call (.toml), or a kernel (.py)"
 
 
 @pytest.mark.parametrize(

@@ -291,10 +291,14 @@ class ScheduleInput:
     cross_modes: tuple[CrossMode, ...] = ()
     cross_cycles: int = 0
     """From the last set of a cross-core flag to its rising."""
+    block_cores: int = 1
+    """Cores count block by block; so many have their Cube and Vector units looked at together."""
 
     def __post_init__(self) -> None:
         if self.core_count > MOST_CORES:
             raise ValueError(f"{self.core_count} cores; the engines take up to {MOST_CORES}")
+        if self.block_cores < 1 or self.core_count % self.block_cores:
+            raise ValueError(f"{self.core_count} cores are not made of blocks of {self.block_cores}")
         most = max((int(t.columns["cross"].max(initial=0)) for t in self.templates), default=0)
         if most > len(self.cross_modes):
             raise ValueError(f"a row has cross = {most}; there are {len(self.cross_modes)} cross-core modes")
@@ -340,6 +344,16 @@ class Totals:
         first_double: [template row], number of the first such row, -1 for none.
         bin_cycles: length of a bin of `busy_bins`.
         busy_bins: [pipe, bin], busy cycles over all cores in each stretch of time; S left out.
+        lost_cycles: [core, pipe, Wait], what held a pipe up, see below.
+        last_cycles: [core, pipe], cycle by which the last instruction or transfer is complete; S left out.
+        unit_cycles: [block, 2], cycles in which any V of the block's cores is busy, and in which M is, too.
+        l2_hits: [template row], how many transfers were hits in L2.
+
+    Of the cycles in which a pipe is not busy, `lost_cycles` counts those in which it holds a row that waits, by what
+    that waits for, and those in which it has no row, by what its scalar unit is held by meanwhile: a flag, a flag of
+    other cores, a barrier, a buffer, and DISPATCH for whatever else keeps it from issuing the next. What is left is a
+    flag's or barrier's own occupancy, and the time behind the last row. BANDWIDTH is apart: of the busy cycles, those
+    that sharing a link added. For the scalar unit they are its stalled cycles.
     """
 
     busy_cycles: Ints
@@ -353,6 +367,10 @@ class Totals:
     first_double: Ints
     bin_cycles: int
     busy_bins: Ints
+    lost_cycles: Ints
+    last_cycles: Ints
+    unit_cycles: Ints
+    l2_hits: Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from ascendsim.engine.base import Ints, Keep, Kind, Skip
 from ascendsim.engine.loop import TIME_SHIFT
 from ascendsim.engine.state import NONE, Bit, Core, Count, Field, Held, Link, Program, Queued, State, Unit
 from ascendsim.engine.table import FOREVER, PIPES
-from ascendsim.engine.totals import TotalsBuilder
+from ascendsim.engine.totals import PERIODS_BACK, TotalsBuilder
 
 _STRIDE_CALLS = 24
 """Looks are a multiple of so many calls apart: the periods of kernels with two, three or four buffers divide it."""
@@ -74,6 +74,9 @@ class _Look:
     done: int = 0
     position: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     sums: tuple[Ints, ...] = ()
+    holds: int = 0
+    free: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """[core, pipe] when the last row left it; FOREVER where no more come."""
     values: dict[str, Ints] = field(default_factory=dict)
 
 
@@ -240,8 +243,14 @@ class Steady:
 
     def _read_totals(self, look: _Look, builder: TotalsBuilder, live: NDArray[np.bool_]) -> None:
         now, cores = builder.open, np.flatnonzero(live)
-        for array in (now.run_start, now.run_end, now.last_start, now.last_end):
+        for array in (now.run_start, now.run_end, now.last_start, now.last_end, now.free):
             look.times.columns(array, cores, *range(PIPES))
+        unread = np.flatnonzero(
+            (now.run_end > now.run_start) & ~live[:, None]
+        )  # of cores that others of a block outlast
+        look.strict.add(now.run_end, unread)
+        look.holds = int(builder.holds.used[0])
+        look.free = np.where(live[:, None], now.free, FOREVER)
         heads = np.where((now.line_side > 0) & live[:, None], now.line_head, NONE)
         nodes, owners = _chains(heads, builder.pool.following, now.line_tail)
         look.times.add(builder.pool.time, nodes)
@@ -263,6 +272,8 @@ class Steady:
         begin = int(look.values["times"][moving[0]].min())
         dispatched, stuck = state.queue[:, :, Queued.DISPATCHED], state.queue[:, :, Queued.STUCK]
         begin = min(begin, int((dispatched - stuck)[dispatched >= begin].min(initial=begin)))
+        if not _holds_repeat(then, look, cycles, builder):
+            return None
         times = self._periods(look, cycles, calls, begin, state)
         if times < 1:
             return None
@@ -277,7 +288,8 @@ class Steady:
         rows = times * (look.done - then.done)
         state.counts[Count.DONE] += rows
         state.counts[Count.MAKESPAN] = max(state.counts[Count.MAKESPAN], _reached(state))
-        builder.repeat(then.sums, np.concatenate([np.zeros((0, 3), np.int64), *self._stretches]), cycles, times)
+        stretches = np.concatenate([np.zeros((0, 3), np.int64), *self._stretches])
+        builder.repeat(then.sums, stretches, then.holds, cycles, times)
         return Skip(now, now + times * cycles, cycles, rows)
 
     def _moving(
@@ -360,6 +372,17 @@ class Steady:
         call = state.queue[np.arange(len(place)), first, Queued.CALL]
         position = np.where(waiting, self._position[call], FOREVER).reshape(cores, -1)
         return np.asarray(np.minimum(oldest, position.min(axis=1)))
+
+
+def _holds_repeat(then: _Look, look: _Look, cycles: int, builder: TotalsBuilder) -> bool:
+    """Whether what pipes that work in the period may still be charged with has moved on by it, too."""
+    moves = look.free - then.free == cycles
+    if (look.at[:, None] - look.free > PERIODS_BACK * cycles)[moves].any():
+        return False
+    before, now = (
+        builder.recent_holds(one.holds, np.where(moves, one.free, FOREVER).min(axis=1)) for one in (then, look)
+    )
+    return before.shape == now.shape and bool((now - before == (0, cycles, cycles, 0)).all())
 
 
 def _live(state: State) -> NDArray[np.bool_]:

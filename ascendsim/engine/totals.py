@@ -13,13 +13,18 @@ BINS = 1024
 """Bins of the utilisation over time. They get twice as long whenever the run outgrows them."""
 
 _EXEC, _SET, _WAIT, _TRANSFER = int(Kind.EXEC), int(Kind.SET_FLAG), int(Kind.WAIT_FLAG), int(Kind.TRANSFER)
-_S = int(Pipe.S)
-_QUEUE_FULL, _WAITS = int(Wait.QUEUE_FULL), len(Wait)
+_S, _V, _M = int(Pipe.S), int(Pipe.V), int(Pipe.M)
+_QUEUE_FULL, _DISPATCH, _BANDWIDTH, _WAITS = int(Wait.QUEUE_FULL), int(Wait.DISPATCH), int(Wait.BANDWIDTH), len(Wait)
 _FLAG, _BUFFER, _BARRIER, _CROSS, _UNIT = (
     int(w) for w in (Wait.FLAG, Wait.BUFFER, Wait.BARRIER, Wait.CROSS_CORE, Wait.UNIT_FLAG)
 )
 _NUMBER, _CORE, _HOT, _START, _END = (int(e) for e in (Emit.NUMBER, Emit.CORE, Emit.HOT, Emit.START, Emit.END))
 _WAITED, _CYCLES, _STUCK = int(Emit.WAITED_FOR), int(Emit.WAIT_CYCLES), int(Emit.STUCK_CYCLES)
+_OCCUPIED, _STRETCH, _HIT = int(Emit.OCCUPIED), int(Emit.STRETCH_CYCLES), int(Emit.L2_HIT)
+_COLUMNS = 3
+"""Fields of `_Holds` from here on have one entry for each hold."""
+PERIODS_BACK = 6
+"""So many periods may a pipe that works be behind its scalar unit where a stretch repeats."""
 _NOBODY, _SETS, _TAKES = 0, 1, 2
 """Whose times wait in a flag's line."""
 
@@ -45,6 +50,9 @@ class _Sums(NamedTuple):
     spent: Ints
     double_sets: Ints
     first_double: Ints
+    lost: Ints
+    unit: Ints
+    l2_hits: Ints
 
 
 class _Open(NamedTuple):
@@ -53,6 +61,8 @@ class _Open(NamedTuple):
     Attributes:
         run_start, run_end: the last stretch of unbroken work; run_start moves up with what is already added up.
         last_hot, last_start, last_end: the last instruction or transfer; last_hot -1 for none.
+        free: when the last row left the pipe.
+        hold: the first of the scalar unit's holds that may lie behind `free`, -1 for the first that comes.
         line_side, line_head, line_tail: [core, flag] the line of a flag: sets after the first, or waits, that have
             not met their counterpart.
         seen: [core, flag] whether a set was seen.
@@ -63,10 +73,32 @@ class _Open(NamedTuple):
     last_hot: Ints
     last_start: Ints
     last_end: Ints
+    free: Ints
+    hold: Ints
     line_side: Ints
     line_head: Ints
     line_tail: Ints
     seen: Ints
+
+
+class _Holds(NamedTuple):
+    """When scalar units were held, a chain for each core in order of time.
+
+    Attributes:
+        first, last: [core] of its chain, -1 for none.
+        used: [1] how many there are.
+        begin, end, cause, core: of a hold.
+        following: the core's next, -1 for none.
+    """
+
+    first: Ints
+    last: Ints
+    used: Ints
+    begin: Ints
+    end: Ints
+    cause: Ints
+    core: Ints
+    following: Ints
 
 
 class _Pool(NamedTuple):
@@ -101,11 +133,16 @@ class TotalsBuilder:
             spent=zeros(table),
             double_sets=zeros(table),
             first_double=zeros(table) - 1,
+            lost=zeros(cores, PIPES, _WAITS),
+            unit=zeros(cores // program.block_cores, 2),
+            l2_hits=zeros(table),
         )
+        self._block_cores = program.block_cores
         self.open = _Open(
             zeros(cores, PIPES), zeros(cores, PIPES), zeros(cores, PIPES) - 1, zeros(cores, PIPES),
-            zeros(cores, PIPES), *(zeros(cores, flags) for _ in range(4)),
+            zeros(cores, PIPES), zeros(cores, PIPES), zeros(cores, PIPES) - 1, *(zeros(cores, flags) for _ in range(4)),
         )  # fmt: skip
+        self.holds = _Holds(zeros(cores) - 1, zeros(cores) - 1, zeros(1), *(zeros(0) for _ in range(5)))
         self.carried = zeros(0, 3)
         """Stretches of work that lie behind what is added up so far: (core * PIPES + pipe, start, end)."""
         self.bin_cycles = 1
@@ -120,10 +157,11 @@ class TotalsBuilder:
         Returns the stretches of work that were added up, [stretches, 3] as `carried`.
         """
         self._make_room(len(rows))
+        frontier = np.repeat(frontier.reshape(-1, self._block_cores).min(axis=1), self._block_cores)
         done = np.empty((len(rows) + len(self.carried), 3), np.int64)
         done[: len(self.carried)] = self.carried
         count, self._free, taken = _take_rows(
-            rows, self._static, self.sums, self.open, self.pool, self._free, done, len(self.carried)
+            rows, self._static, self.sums, self.open, self.pool, self.holds, self._free, done, len(self.carried)
         )
         self._used += taken
         ends = [self.open.run_end.max(initial=0), done[:count, 2].max(initial=0)]
@@ -136,8 +174,8 @@ class TotalsBuilder:
         np.cumsum(np.bincount(done[:, 0], minlength=len(starts) - 1) + 1, out=starts[1:])
         parts, left = np.empty((3, starts[-1]), np.int64), np.empty_like(done)
         count, lefts = _sweep(
-            done, frontier, starts, starts[:-1].copy(), parts, left,
-            self.sums.overlap, self.open, self.bins, self.bin_cycles,
+            done, frontier, starts, starts[:-1].copy(), starts[:-1].copy(), parts, left,
+            self.sums.overlap, self.sums.unit, self.open, self.bins, self.bin_cycles,
         )  # fmt: skip
         self.carried = left[:lefts].copy()
         return parts[:, :count].T.copy()
@@ -158,10 +196,19 @@ class TotalsBuilder:
             first_double=self.sums.first_double,
             bin_cycles=self.bin_cycles,
             busy_bins=self.bins,
+            lost_cycles=self.sums.lost,
+            last_cycles=self.open.run_end,
+            unit_cycles=self.sums.unit,
+            l2_hits=self.sums.l2_hits,
         )
 
     def _make_room(self, count: int) -> None:
-        """Have a node for every row that comes."""
+        """Have a node for every row that comes, and a hold."""
+        holds = self.holds
+        if holds.used[0] + count > len(holds.begin):
+            more = max(count, len(holds.begin), 1024)
+            grown = (np.concatenate([column, np.zeros(more, np.int64)]) for column in holds[_COLUMNS:])
+            self.holds = _Holds(holds.first, holds.last, holds.used, *grown)
         have = len(self.pool.time)
         if self._used + count <= have:
             return
@@ -171,21 +218,63 @@ class TotalsBuilder:
         self.pool.following[-1] = self._free
         self._free = have
 
-    def repeat(self, before: tuple[Ints, ...], stretches: Ints, cycles: int, times: int) -> None:
+    def repeat(self, before: tuple[Ints, ...], stretches: Ints, holds: int, cycles: int, times: int) -> None:
         """Add up what came since the sums were as `before`, some more times, each later by so many cycles.
 
         Args:
             before: copies of `sums`.
             stretches: what `add` returned since.
+            holds: how many there were then.
             cycles: length of the period.
             times: how often it repeats.
         """
+        self._repeat_holds(holds, cycles, times)
         for array, then in zip(self.sums, before, strict=True):
             if array is not self.sums.first_double:
                 np.add(array, times * (array - then), out=array)
         if len(stretches):
             self._make_bins_long(int(stretches[:, 2].max()) + times * cycles)
             _repeat_in_bins(self.bins, self.bin_cycles, stretches, cycles, times)
+
+    def recent_holds(self, upto: int, free: Ints) -> Ints:
+        """Holds among the first `upto` that end after a time of their core, [holds, (core, begin, end, cause)]."""
+        core, begin, end, cause = (
+            x[:upto] for x in (self.holds.core, self.holds.begin, self.holds.end, self.holds.cause)
+        )
+        found = np.flatnonzero(end > free[core])
+        found = found[np.lexsort((begin[found], core[found]))]
+        return np.stack([core[found], begin[found], end[found], cause[found]], axis=1)
+
+    def _repeat_holds(self, since: int, cycles: int, times: int) -> None:
+        """Have the holds of a period come again: the last few of them one by one, all others of a core as one by cause.
+
+        A pipe that works in the period looks at the last few only, one that does not at all of them.
+        """
+        count = int(self.holds.used[0])
+        new = np.stack([x[since:count] for x in (self.holds.core, self.holds.begin, self.holds.end, self.holds.cause)])
+        for core in np.unique(new[0]).tolist():
+            _, begin, end, cause = new[:, new[0] == core]
+            whole = min(times, PERIODS_BACK + 2)
+            at = int(end[-1])
+            for which in np.unique(cause).tolist() if times > whole else ():
+                length = int((end - begin)[cause == which].sum()) * (times - whole)
+                self._append_hold(core, at, at + length, which)
+                at += length
+            for back in range(whole - 1, -1, -1):
+                moved = (times - back) * cycles
+                for one in zip((begin + moved).tolist(), (end + moved).tolist(), cause.tolist(), strict=True):
+                    self._append_hold(core, *one)
+
+    def _append_hold(self, core: int, begin: int, end: int, cause: int) -> None:
+        """As `_note_hold` does."""
+        self._make_room(1)
+        holds = self.holds
+        node = int(holds.used[0])
+        for column, value in zip(holds[_COLUMNS:], (begin, end, cause, core, -1), strict=True):
+            column[node] = value
+        holds.following[holds.last[core]] = node
+        holds.last[core] = node
+        holds.used[0] += 1
 
     def _make_bins_long(self, cycles: int) -> None:
         while cycles > BINS * self.bin_cycles:
@@ -196,7 +285,7 @@ class TotalsBuilder:
 
 @compiled_in_place
 def _take_rows(
-    rows: Ints, static: _Static, sums: _Sums, now: _Open, pool: _Pool, free: int, done: Ints, count: int
+    rows: Ints, static: _Static, sums: _Sums, now: _Open, pool: _Pool, holds: _Holds, free: int, done: Ints, count: int
 ) -> tuple[int, int, int]:
     """Add up what a row says by itself; write finished stretches of work to `done`.
 
@@ -213,17 +302,28 @@ def _take_rows(
         held = cycles if waited == _FLAG or waited == _BUFFER or waited == _BARRIER or waited == _CROSS else 0
         is_work = kind == _EXEC or kind == _TRANSFER
         sums.rows[core, pipe] += is_work
+        if kind == _TRANSFER:
+            sums.l2_hits[hot] += rows[i, _HIT]
+            sums.lost[core, pipe, _BANDWIDTH] += rows[i, _STRETCH]
         if pipe == _S:
             if is_work:
                 sums.busy[core, pipe] += end - start
-            else:
+            elif held > 0:
                 sums.stalled[core, pipe] += held
+                sums.lost[core, pipe, waited] += held
+                _note_hold(holds, core, start, start + held, waited)
         else:
             sums.busy[core, _S] += static.dispatch_cycles
             if stuck > 0:
                 sums.stalled[core, _S] += stuck
+                sums.lost[core, _S, _QUEUE_FULL] += stuck
                 sums.wait_cycles[hot, _QUEUE_FULL] += stuck
                 sums.wait_count[hot, _QUEUE_FULL] += 1
+            ready = start - cycles if waited == _UNIT else start
+            idle = max(now.free[core, pipe], now.run_end[core, pipe])
+            if ready > idle:
+                _charge(sums.lost, now, holds, core, pipe, idle, ready)
+            now.free[core, pipe] = rows[i, _OCCUPIED]
             if is_work:
                 last = now.last_hot[core, pipe]
                 if last >= 0:
@@ -231,7 +331,9 @@ def _take_rows(
                 now.last_hot[core, pipe], now.last_start[core, pipe], now.last_end[core, pipe] = hot, start, end
                 before = now.run_end[core, pipe]
                 if waited == _UNIT:
-                    sums.stalled[core, pipe] += max(start - max(start - cycles, before), 0)
+                    behind = max(start - max(start - cycles, before), 0)
+                    sums.stalled[core, pipe] += behind
+                    sums.lost[core, pipe, _UNIT] += behind
                 if end > before:
                     sums.busy[core, pipe] += end - max(start, before)
                     if start > before:
@@ -248,6 +350,7 @@ def _take_rows(
                 behind = start + held - max(start, now.run_end[core, pipe])
                 if behind > 0:
                     sums.stalled[core, pipe] += behind
+                    sums.lost[core, pipe, waited] += behind
         flag = static.flag[hot]
         if flag >= 0:
             if kind == _SET:
@@ -261,6 +364,39 @@ def _take_rows(
             free = _meet(now, pool, free, sums, core, flag, side, time, hot, rows[i, _NUMBER])
             taken += 1 if now.line_side[core, flag] == side else -1
     return count, free, taken
+
+
+@inlined
+def _note_hold(holds: _Holds, core: int, begin: int, end: int, cause: int) -> None:
+    """The scalar unit of a core was held."""
+    node = holds.used[0]
+    holds.used[0] = node + 1
+    holds.begin[node], holds.end[node], holds.cause[node] = begin, end, cause
+    holds.core[node], holds.following[node] = core, -1
+    if holds.last[core] < 0:
+        holds.first[core] = node
+    else:
+        holds.following[holds.last[core]] = node
+    holds.last[core] = node
+
+
+@inlined
+def _charge(lost: Ints, now: _Open, holds: _Holds, core: int, pipe: int, begin: int, end: int) -> None:
+    """A pipe had no row from `begin` on and got one at `end`: charge that to what held its scalar unit meanwhile.
+
+    All holds before `end` are there, because the scalar unit takes its rows in order.
+    """
+    node, rest = now.hold[core, pipe], end - begin
+    if node < 0:
+        node = holds.first[core]
+    while node >= 0 and holds.begin[node] < end:
+        shared = min(holds.end[node], end) - max(holds.begin[node], begin)
+        if shared > 0:
+            lost[core, pipe, holds.cause[node]] += shared
+            rest -= shared
+        now.hold[core, pipe] = node
+        node = holds.following[node]
+    lost[core, pipe, _DISPATCH] += rest
 
 
 @inlined
@@ -299,14 +435,14 @@ def _meet(
 
 @compiled_in_place
 def _sweep(
-    done: Ints, frontier: Ints, starts: Ints, fill: Ints, parts: Ints, left: Ints,
-    overlap: Ints, now: _Open, bins: Ints, bin_cycles: int,
+    done: Ints, frontier: Ints, starts: Ints, fill: Ints, cursor: Ints, parts: Ints, left: Ints,
+    overlap: Ints, unit_cycles: Ints, now: _Open, bins: Ints, bin_cycles: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Add up overlaps and bins of all cores up to their frontiers.
+    """Add up overlaps and bins of all cores up to their frontiers, which are alike in a block.
 
     In `starts` each core's pipe has a part of `parts`, [3, stretches], with a place more for its open stretch; `fill`
-    begins as a copy. Returns how many stretches were added up, which are in `parts`, and how many lie behind the
-    frontiers, in `left`.
+    and `cursor` begin as copies. Returns how many stretches were added up, which are in `parts`, and how many lie
+    behind the frontiers, in `left`.
     """
     units, low, high, lefts = parts[0], parts[1], parts[2], 0
     for i in range(done.shape[0]):
@@ -333,12 +469,45 @@ def _sweep(
             for second in range(first + 1, PIPES):
                 unit = core * PIPES + second
                 overlap[first, second] += _shared(low, high, a, b, starts[unit], fill[unit])
+    for block in range(unit_cycles.shape[0]):
+        _add_units(unit_cycles, block, frontier.shape[0] // unit_cycles.shape[0], cursor, fill, low, high)
     count = 0
     for unit in range(fill.shape[0]):
         for i in range(starts[unit], fill[unit]):
             units[count], low[count], high[count] = unit, low[i], high[i]
             count += 1
     return count, lefts
+
+
+@inlined
+def _add_units(unit_cycles: Ints, block: int, per: int, cursor: Ints, fill: Ints, low: Ints, high: Ints) -> None:
+    """Add up when any V of a block's cores is busy, and when the M of its first core is, too.
+
+    `cursor` is where the stretches of each core's pipe begin, and is moved along. Those of all V are taken in the order
+    of their starts.
+    """
+    cube = block * per * PIPES + _M
+    upto = 0
+    while True:
+        best = -1
+        for core in range(block * per, (block + 1) * per):
+            unit = core * PIPES + _V
+            if cursor[unit] < fill[unit] and (best < 0 or low[cursor[unit]] < low[cursor[best]]):
+                best = unit
+        if best < 0:
+            break
+        begin, end = max(low[cursor[best]], upto), high[cursor[best]]
+        cursor[best] += 1
+        if end <= begin:
+            continue
+        upto = end
+        unit_cycles[block, 0] += end - begin
+        while cursor[cube] < fill[cube] and high[cursor[cube]] <= begin:
+            cursor[cube] += 1
+        at = cursor[cube]
+        while at < fill[cube] and low[at] < end:
+            unit_cycles[block, 1] += min(high[at], end) - max(low[at], begin)
+            at += 1
 
 
 @inlined

@@ -37,6 +37,7 @@ MOST_BLOCKS: Final = 2**23
 _BASIC_STRIP = 4
 _SAME_AB_EDGE = 8
 _LAST_EDGE = 64
+_LAST_TEMPLATES: Final = ("S1s2Bn2gs1s2", "S1s2Bn2gs1s2_tnd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -575,13 +576,17 @@ def shares(rows: int, columns: int, cut: Cut, step_rows: int, step_columns: int)
 def vector_step(call: FagCall, tiling: FagTiling, columns: int) -> tuple[int, int]:
     """Return (rows, columns) of the vector sub-tiles of a block with so many columns.
 
-    SameAB's kernel chooses them for each block, unless the call prescribes some.
+    SameAB's kernel chooses them for each block, unless the call prescribes some. S1s2Bn2gs1s2's kernel takes strips as
+    wide as SameAB's in ND, of as many elements as the host's tile has (not with the row term in two buffers).
     """
     tiles = tiling.tiles
     step = tiles.vec_s1 or 1, tiles.vec_s2 or 1
-    if tiling.key_fields is None or not tiling.key_fields.is_same_ab:
-        return step
     has_bytes = call.mask is not None or call.has_drop
     cv_s1, cv_s2 = tiles.cv_s1 or 1, tiles.cv_s2 or 1
+    if tiling.template in _LAST_TEMPLATES and not tiles.is_row_ping_pong:
+        elements = step[0] * step[1]
+        return vector_tile(cv_s1, columns, is_nz=False, has_mask_or_drop=has_bytes, elements=elements)
+    if tiling.key_fields is None or not tiling.key_fields.is_same_ab:
+        return step
     is_own = step == vector_tile(cv_s1, cv_s2, is_nz=tiles.is_score_nz, has_mask_or_drop=has_bytes)
     return vector_tile(cv_s1, columns, is_nz=tiles.is_score_nz, has_mask_or_drop=has_bytes) if is_own else step

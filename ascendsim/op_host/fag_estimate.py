@@ -143,6 +143,16 @@ class Estimate:
         return self.flop / self.us / 1e6
 
 
+FLOP_CONVENTION: Final = (
+    "5 products, 2 * scores * (3 D + 2 Dv); hidden scores inside a block count, skipped blocks do not"
+)
+
+
+def flop_per_score(call: FagCall) -> int:
+    """Return the floating-point operations of a score in the five products, head sizes as the kernel gets them."""
+    return 2 * (3 * call.shape.d + 2 * call.shape.dv)
+
+
 def estimate(call: FagCall, tiling: FagTiling, dealt: Dealing, device: Device) -> Estimate:
     """Return the estimate.
 
@@ -166,7 +176,7 @@ def estimate(call: FagCall, tiling: FagTiling, dealt: Dealing, device: Device) -
     main = Phase("main", ceil(max(busiest + head_tail, least)), block.binds if least < busiest else "inputs from HBM")
     phases = (*model.before(), main, *model.behind())
     cycles = sum(phase.cycles for phase in phases) + flags * (len(phases) - 1)
-    flop = 2 * dealt.scores * (3 * call.shape.d + 2 * call.shape.dv)
+    flop = dealt.scores * flop_per_score(call)
     return Estimate(rows, columns, heads, block, phases, head_tail, flop, cycles, device.microseconds(cycles))
 
 

@@ -277,8 +277,11 @@ def row_term_ub(call: FagCall, passed: RowTermPass) -> tuple[Area, ...]:
     )
 
 
-def _row_term_in_main(call: FagCall, tiling: FagTiling) -> tuple[Area, ...]:
-    """Row term inside the main loop, before the tiles take the same places; float rows need no copy (inferred)."""
+def row_term_in_main(call: FagCall, tiling: FagTiling) -> tuple[Area, ...]:
+    """Return the places in UB of the row term inside the main loop, before the tiles take the same places.
+
+    Float rows need no copy (inferred).
+    """
     tiles = tiling.tiles
     columns = align_up(tiles.row_term_columns or 0, DATABLOCK_BYTES // call.element_bytes)
     is_last = tiling.template.startswith("S1s2Bn2gs1s2")
@@ -398,7 +401,7 @@ def memory_maps(call: FagCall, tiling: FagTiling, device: Device) -> tuple[Memor
     if tiling.row_term is not None:
         maps.append(MemoryMap("row term", Buffer.UB, ub, row_term_ub(call, tiling.row_term)))
     elif tiling.template.startswith("S1s2Bn2"):
-        maps.append(MemoryMap("row term", Buffer.UB, ub, _row_term_in_main(call, tiling), "inside the main phase"))
+        maps.append(MemoryMap("row term", Buffer.UB, ub, row_term_in_main(call, tiling), "inside the main phase"))
     maps.append(MemoryMap("main", Buffer.UB, ub, main_ub(call, tiling)))
     areas, note = _l1(call, tiling)
     maps.append(MemoryMap("main", Buffer.L1, device.buffer_bytes(Buffer.L1), areas, note))

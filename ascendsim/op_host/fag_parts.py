@@ -27,6 +27,17 @@ BUFFERS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
+class ProductBuffers:
+    """How many buffers products have: of A and of B in L1, and in L0 of A, of B and, as far as there is room, of C."""
+
+    l1: int = BUFFERS
+    l0: int = BUFFERS
+
+
+OWN_BUFFERS: Final = ProductBuffers()
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
     """A tensor of B batches, N heads, S rows and some columns in one of the layouts; lengths in elements.
 
@@ -155,7 +166,7 @@ class Product:
 
 
 def nz_sum_at(rows: Rows, b: int, n: int, s: int) -> int:
-    """Return where the NZ sums of a row of a head begin: heads follow one another (inferred) [floats]."""
+    """Return where the NZ sums of a row of a head begin: heads follow one another whatever the layout [floats]."""
     return (b * rows.n + n) * rows.s * align_up(rows.columns, CUBE_SIDE) + s * CUBE_SIDE
 
 
@@ -164,23 +175,33 @@ def score_pitch(rows: int, columns: int, *, is_nz: bool) -> int:
     return align_up(rows, CUBE_SIDE) * CUBE_SIDE if is_nz else align_up(columns, CUBE_SIDE)
 
 
-def product_tiling(call: FagCall, base: Matmuls, product: Product) -> MatmulTiling:
+def _base_k(block: BaseBlock) -> int:
+    """Return the K of a base block in whole fractals' sides, at least one."""
+    return max(block.k // CUBE_SIDE, 1) * CUBE_SIDE
+
+
+def product_tiling(
+    call: FagCall, base: Matmuls, product: Product, buffers: ProductBuffers = OWN_BUFFERS
+) -> MatmulTiling:
     """Return the tiling of one product of a template that hands its products to the matmul library.
 
-    Buffers are large enough for each of its products, so that one set of queues serves them all.
+    Buffers are large enough for each of its products, so that one set of queues serves them all. A base block of floats
+    may have a K that is no multiple of 16; what is transposed on the way to L0 is squares of 16, so here it has less.
 
     Args:
         call: as the kernel gets it.
         base: base blocks of the host tiling.
         product: the product.
+        buffers: how many.
     """
     size = call.element_bytes
     blocks = base.scores, base.dk_dv, base.dq
-    load_bytes = call.platform.l1_bytes // (2 * BUFFERS) // CUBE_SIDE * CUBE_SIDE
+    load_bytes = call.platform.l1_bytes // (2 * buffers.l1) // CUBE_SIDE * CUBE_SIDE
     own = product.base
-    whole = align_up(product.k, own.k)
+    base_k = _base_k(own)
+    whole = align_up(product.k, base_k)
     load_ka, load_kb = (
-        max(own.k, min(whole, load_bytes // (length * size) // own.k * own.k)) for length in (own.m, own.n)
+        max(base_k, min(whole, load_bytes // (length * size) // base_k * base_k)) for length in (own.m, own.n)
     )
     load_kb = min(load_ka, load_kb)
     results = max(block.m * block.n * FLOAT_BYTES for block in blocks)
@@ -190,7 +211,7 @@ def product_tiling(call: FagCall, base: Matmuls, product: Product) -> MatmulTili
         k=product.k,
         base_m=own.m,
         base_n=own.n,
-        base_k=own.k,
+        base_k=base_k,
         single_core_m=product.m,
         single_core_n=product.n,
         single_core_k=whole,
@@ -211,15 +232,15 @@ def product_tiling(call: FagCall, base: Matmuls, product: Product) -> MatmulTili
         a1_bytes=load_bytes,
         b1_bytes=load_bytes,
         c1_bytes=0,
-        a2_bytes=max(block.m * block.k * size for block in blocks),
-        b2_bytes=max(block.n * block.k * size for block in blocks),
+        a2_bytes=max(block.m * _base_k(block) * size for block in blocks),
+        b2_bytes=max(block.n * _base_k(block) * size for block in blocks),
         c2_bytes=0,
         co1_bytes=results,
-        a1_num=BUFFERS,
-        b1_num=BUFFERS,
+        a1_num=buffers.l1,
+        b1_num=buffers.l1,
         c1_num=0,
-        a2_num=BUFFERS,
-        b2_num=BUFFERS,
+        a2_num=buffers.l0,
+        b2_num=buffers.l0,
         c2_num=0,
-        co1_num=min(BUFFERS, call.platform.l0c_bytes // results),
+        co1_num=min(buffers.l0, call.platform.l0c_bytes // results),
     )

@@ -13,7 +13,7 @@ from ascendsim.errors import Finding, Rule
 PAGE: Final = "ops-transformer docs, aclnnFlashAttentionScoreGrad page"
 OP_API: Final = "ops-transformer, op_api of flash_attention_score_grad"
 TILING: Final = "ops-transformer, host tiling of flash_attention_score_grad"
-_ARCHS: Final = (2201,)
+ARCHS: Final = (2201,)
 
 NULL = Rule(
     "E-FAG-NULL",
@@ -21,7 +21,7 @@ NULL = Rule(
     "pass the tensor",
     f"{OP_API}; {PAGE}, return codes",
     condition="A tensor that FlashAttentionScoreGrad cannot do without is a null pointer.",
-    archs=_ARCHS,
+    archs=ARCHS,
 )
 NULL_ROPE = NULL.saying(
     "{operand} is null, but the other of queryRope and keyRope is given", "pass both or none", OP_API
@@ -37,7 +37,7 @@ DTYPE = Rule(
     f"{PAGE}, return codes",
     condition="A tensor of FlashAttentionScoreGrad has a type or a format that its interface does not take, or types "
     "that do not go together.",
-    archs=_ARCHS,
+    archs=ARCHS,
 )
 FORMAT = DTYPE.saying("{operand} has format {got}; the {version} interface takes {wanted}")
 UNEQUAL = DTYPE.saying(
@@ -55,7 +55,7 @@ PARAM = Rule(
     "pass the number of heads of query",
     OP_API,
     condition="An argument of FlashAttentionScoreGrad that is no tensor has a value that the interface refuses.",
-    archs=_ARCHS,
+    archs=ARCHS,
 )
 NOT_TND = PARAM.saying(
     "inputLayout = {got}: {operand} belongs to an interface that takes {wanted} only",
@@ -77,7 +77,7 @@ SHAPE = Rule(
     f"{PAGE}, constraints",
     condition="A dimension of a call of FlashAttentionScoreGrad is outside what its interface or its tiling takes, or "
     "does not go with another.",
-    archs=_ARCHS,
+    archs=ARCHS,
 )
 RANK = SHAPE.saying("{operand} has {got} axes, at least {wanted} are needed", "give it the axes of the layout", OP_API)
 RANK_LAYOUT = SHAPE.saying(
@@ -116,7 +116,7 @@ MASK = Rule(
     f"{PAGE}, constraints on prefix",
     condition="Mask, dropout, position bias or softmax statistics of a call of FlashAttentionScoreGrad do not go with "
     "each other or with the scores.",
-    archs=_ARCHS,
+    archs=ARCHS,
 )
 
 ROPE = Rule(
@@ -125,7 +125,7 @@ ROPE = Rule(
     "leave one out",
     OP_API,
     condition="FlashAttentionScoreGrad gets rotary parts beside something that it does not take with them.",
-    archs=_ARCHS,
+    archs=ARCHS,
 )
 
 PRODUCT = Rule(

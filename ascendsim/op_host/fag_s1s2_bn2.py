@@ -16,13 +16,16 @@ from ascendsim.op_host.fag_dealing import Dealing, dealing
 from ascendsim.op_host.fag_map import Area, main_ub
 from ascendsim.op_host.fag_parts import (
     BUFFERS,
+    FLOAT_BYTES,
+    BiasRows,
     MainUb,
     Product,
     Rows,
+    bias_rows,
     product_tiling,
     score_pitch,
 )
-from ascendsim.op_host.fag_result import FagTiling, PostPass
+from ascendsim.op_host.fag_result import FagTiling, PostPass, PrePass
 from ascendsim.op_host.fag_same_ab import Products
 from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES
 
@@ -47,19 +50,21 @@ class RowTermUb:
 
 @dataclass(frozen=True, slots=True)
 class GmAreas:
-    """Where the areas of the workspace begin [bytes]; of tiles the first core's, and from core to core.
+    """Where the areas of the workspace begin [floats]; of tiles the first core's, and from buffer to buffer.
 
     Attributes:
         dq, dk, dv: sums.
+        kept: bytes of the dropout mask; None where its bits are read, or there is none.
         d_a, scores: of floats.
         a, d_s: tiles of the type of query, the first of two buffers.
-        score_step: from a core's dA or S to the next core's.
+        score_step: from one buffer of dA or S to the next.
         tile_step: from one buffer of A or dS to the next; a core has two.
     """
 
     dq: int
     dk: int
     dv: int
+    kept: int | None
     d_a: int
     scores: int
     a: int
@@ -81,11 +86,13 @@ class S1s2Bn2Tiling:
         query, key: rows of query, dq, dy and attentionIn; of key, value, dk and dv.
         query_sums, key_sums: rows of the sums of dq; of dk and dv.
         areas: of the workspace.
+        score_buffers: of S and dA of a core.
         halves: places in UB of ping and pong.
         row_term: places in UB of the row term.
         row_strip: rows whose row term is made together.
         row_step: rows that it takes at a time.
         ub_bytes: UB that the kernel takes.
+        pre: the pass that expands the dropout mask.
         post: the pass that scales and casts.
         tiling: the host tiling.
         products: of a full block; its buffers serve all blocks.
@@ -94,6 +101,7 @@ class S1s2Bn2Tiling:
         is_sparse: blocks are skipped, so that sums have to be zeros before the first is added.
         has_mask: there is an attention mask.
         is_compressed: the mask is one small triangle.
+        bias: where pseShift lies, None without one.
     """
 
     names: tuple[str, ...]
@@ -106,11 +114,13 @@ class S1s2Bn2Tiling:
     query_sums: Rows
     key_sums: Rows
     areas: GmAreas
+    score_buffers: int
     halves: tuple[MainUb, MainUb]
     row_term: RowTermUb
     row_strip: int
     row_step: int
     ub_bytes: int
+    pre: PrePass
     post: PostPass
     tiling: FagTiling
     products: Products
@@ -120,6 +130,7 @@ class S1s2Bn2Tiling:
     is_sparse: bool
     has_mask: bool
     is_compressed: bool
+    bias: BiasRows | None
 
 
 def s1s2_bn2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> S1s2Bn2Tiling:
@@ -137,6 +148,7 @@ def s1s2_bn2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) ->
     deal = dealing(call, tiling)
     if deal is None:
         raise InputError("the call has more blocks of scores than are looked at one by one; make S1 and S2 smaller")
+    assert tiling.pre is not None
     assert tiling.post is not None
     assert tiling.band is not None
     assert tiling.block_dim is not None
@@ -158,11 +170,13 @@ def s1s2_bn2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) ->
         query_sums=replace(query, columns=shape.d_aligned),
         key_sums=replace(key, columns=shape.d_aligned),
         areas=_areas(tiling),
+        score_buffers=_score_buffers(tiling),
         halves=_halves(parts),
         row_term=RowTermUb(),
-        row_strip=min(ROW_STRIP, cv_s1),
+        row_strip=min(ROW_STRIP, cv_s1 // 2 if tiling.tiles.is_l1_custom else cv_s1),
         row_step=tiling.tiles.row_term_rows or 1,
         ub_bytes=parts[-1].end_bytes,
+        pre=tiling.pre,
         post=tiling.post,
         tiling=tiling,
         products=block_products(call, tiling, cv_s1, cv_s2),
@@ -172,6 +186,7 @@ def s1s2_bn2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) ->
         is_sparse=band.is_sparse or tiling.band.is_sparse,
         has_mask=call.mask is not None,
         is_compressed=call.params.sparse_mode in COMPRESSED_MASK_MODES,
+        bias=bias_rows(call),
     )
 
 
@@ -179,11 +194,7 @@ def _check(call: FagCall, tiling: FagTiling) -> None:
     """Refuse what the kernel does not do."""
     tiles, shape = tiling.tiles, call.shape
     for what, is_asked in (
-        ("the L1-custom form", tiles.is_l1_custom),
-        ("pseShift", call.pse is not None),
-        ("dropout", call.has_drop),
-        ("attenMask", call.mask is not None),
-        ("scores in NZ with a single row left over", tiles.is_score_nz and shape.s1 % (tiles.cv_s1 or 1) == 1),
+        ("pseShift made inside from slopes", call.is_inner_pse),
         ("layout TND", shape.is_tnd),
     ):
         if is_asked:
@@ -222,6 +233,10 @@ def _halves(parts: tuple[Area, ...]) -> tuple[MainUb, MainUb]:
     return places[0], places[1]
 
 
+def _score_buffers(tiling: FagTiling) -> int:
+    return BUFFERS if tiling.tiles.is_l1_custom else 1
+
+
 def _areas(tiling: FagTiling) -> GmAreas:
     assert tiling.offsets is not None
     assert tiling.offsets.dv is not None
@@ -230,19 +245,20 @@ def _areas(tiling: FagTiling) -> GmAreas:
         if term.name != RESERVE:
             starts[term.name], sizes[term.name] = at, term.bytes
             at += term.bytes
-    cores = tiling.tiles.used_cores or 1
-    first, tiles = starts["S and dA"], starts["A and dS"]
+    cores, buffers = tiling.tiles.used_cores or 1, _score_buffers(tiling)
     scores_bytes, tile_bytes = sizes["S and dA"] // 2, sizes["A and dS"] // 2
+    kept = starts.get("dropout mask")
     return GmAreas(
-        dq=tiling.offsets.dq,
-        dk=tiling.offsets.dk,
-        dv=tiling.offsets.dv,
-        d_a=first,
-        scores=first + scores_bytes,
-        a=tiles,
-        d_s=tiles + tile_bytes,
-        score_step=scores_bytes // cores,
-        tile_step=tile_bytes // cores // BUFFERS,
+        dq=tiling.offsets.dq // FLOAT_BYTES,
+        dk=tiling.offsets.dk // FLOAT_BYTES,
+        dv=tiling.offsets.dv // FLOAT_BYTES,
+        kept=None if kept is None else kept // FLOAT_BYTES,
+        d_a=starts["S and dA"] // FLOAT_BYTES,
+        scores=(starts["S and dA"] + scores_bytes) // FLOAT_BYTES,
+        a=starts["A and dS"] // FLOAT_BYTES,
+        d_s=(starts["A and dS"] + tile_bytes) // FLOAT_BYTES,
+        score_step=scores_bytes // cores // buffers // FLOAT_BYTES,
+        tile_step=tile_bytes // cores // BUFFERS // FLOAT_BYTES,
     )
 
 

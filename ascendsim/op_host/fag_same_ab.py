@@ -1,7 +1,6 @@
 """What the kernel of template SameAB is given: places in GM and UB, the products of a block, and who computes what.
 
-The order of areas and offsets inside the workspace's "S and dA" term is not published; here dA (mm1) lies before S
-(mm2), and in each the AICs' two buffers follow one another.
+In the workspace's "S and dA" term dA (mm1) lies before S (mm2), and in each the AICs' two buffers follow one another.
 
 Source: ops-transformer op_kernel, flash_attention_score_grad SameAB.
 """
@@ -15,9 +14,11 @@ from ascendsim.op_host.fag_map import Area, main_ub, row_term_ub
 from ascendsim.op_host.fag_parts import (
     BUFFERS,
     FLOAT_BYTES,
+    OWN_BUFFERS,
     BiasRows,
     MainUb,
     Product,
+    ProductBuffers,
     Rows,
     bias_rows,
     product_tiling,
@@ -101,6 +102,9 @@ class SameAbTiling:
         is_compressed: the mask is one small triangle.
         bias: where pseShift lies, None without one.
         private: how private tiles are added up, None where AICs add to the sums themselves.
+        look_ahead: blocks that an AIC is ahead of its gradients.
+        score_buffers: of S and of dA in GM, for each AIC.
+        buffers: of the products.
     """
 
     names: tuple[str, ...]
@@ -130,6 +134,9 @@ class SameAbTiling:
     is_compressed: bool
     bias: BiasRows | None
     private: PrivateSums | None
+    look_ahead: int
+    score_buffers: int
+    buffers: ProductBuffers
 
 
 def same_ab_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> SameAbTiling:
@@ -185,6 +192,9 @@ def same_ab_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> 
         is_compressed=call.params.sparse_mode in COMPRESSED_MASK_MODES,
         bias=bias_rows(call),
         private=private_sums(call, tiling, deal, parts[-1].end_bytes),
+        look_ahead=1,
+        score_buffers=BUFFERS,
+        buffers=OWN_BUFFERS,
     )
 
 
@@ -256,11 +266,26 @@ def _areas(tiling: FagTiling, matrix_floats: int) -> GmAreas:
 # ---- products --------------------------------------------------------------------------------------------------------
 
 
-def block_products(call: FagCall, tiling: FagTiling, rows: int, columns: int) -> Products:
+def block_products(
+    call: FagCall,
+    tiling: FagTiling,
+    rows: int,
+    columns: int,
+    *,
+    takes_place: bool = True,
+    buffers: ProductBuffers = OWN_BUFFERS,
+) -> Products:
     """Return the products of a block of so many rows and columns of scores.
 
-    A and dS take the place of S and dA: their rows of 16 bits begin where rows of floats do, 2 elements for each. In NZ
-    that goes for 16 columns at a time.
+    Args:
+        call: as the kernel gets it.
+        tiling: of it.
+        rows: of the block.
+        columns: of the block.
+        takes_place: A and dS take the place of S and dA: their rows of 16 bits begin where rows of floats do, 2
+            elements for each; in NZ that goes for 16 columns at a time. Otherwise they have areas of their own, in
+            which they lie as S and dA do.
+        buffers: of the products.
     """
     assert tiling.matmuls is not None
     base: Matmuls = tiling.matmuls
@@ -270,7 +295,7 @@ def block_products(call: FagCall, tiling: FagTiling, rows: int, columns: int) ->
     value = Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.dv)
     out = Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.dv)
     pitch = score_pitch(rows, columns, is_nz=is_nz)
-    narrow = pitch * FLOAT_BYTES // call.element_bytes
+    narrow = pitch * FLOAT_BYTES // call.element_bytes if takes_place else pitch
     d_a = Product(rows, columns, shape.dv, out.pitch, value.pitch, pitch, base.scores, b_transposed=True, c_is_nz=is_nz)
     dq = Product(rows, shape.d, columns, narrow, key.pitch, query.pitch, base.dq, a_is_nz=is_nz)
     dk = replace(dq, m=columns, k=rows, b_pitch=query.pitch, c_pitch=key.pitch, base=base.dk_dv, a_transposed=True)
@@ -279,4 +304,4 @@ def block_products(call: FagCall, tiling: FagTiling, rows: int, columns: int) ->
     if is_sum_nz:
         dq = replace(dq, c_pitch=query.s * CUBE_SIDE, c_is_nz=True)
         dk, dv = (replace(one, c_pitch=key.s * CUBE_SIDE, c_is_nz=True) for one in (dk, dv))
-    return Products(*(product_tiling(call, base, one) for one in (d_a, scores, dq, dk, dv)))
+    return Products(*(product_tiling(call, base, one, buffers) for one in (d_a, scores, dq, dk, dv)))

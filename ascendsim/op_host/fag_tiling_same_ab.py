@@ -160,7 +160,9 @@ def valid_share(call: FagCall, band: Band) -> float:
     return (min(pre, s1) + after) / s1
 
 
-def vector_tile(cv_s1: int, columns: int, *, is_nz: bool, has_mask_or_drop: bool) -> tuple[int, int]:
+def vector_tile(
+    cv_s1: int, columns: int, *, is_nz: bool, has_mask_or_drop: bool, elements: int = _VECTOR_ELEMENTS
+) -> tuple[int, int]:
     """Return (rows, columns) of the vector sub-tiles of a score tile.
 
     Args:
@@ -168,6 +170,7 @@ def vector_tile(cv_s1: int, columns: int, *, is_nz: bool, has_mask_or_drop: bool
         columns: columns of this one, at most cvS2.
         is_nz: the scores lie in NZ.
         has_mask_or_drop: bytes of an attention or dropout mask are loaded.
+        elements: of a sub-tile, at most.
 
     Source: ops-transformer op_kernel, flash_attention_score_grad SameAB.
     """
@@ -175,7 +178,7 @@ def vector_tile(cv_s1: int, columns: int, *, is_nz: bool, has_mask_or_drop: bool
     if is_nz and CUBE < columns < _TILE:
         width = align_up(ceil_div(columns, 2), CUBE)
     padded = align_up(width, 32 if has_mask_or_drop else CUBE)
-    return min(_VECTOR_ELEMENTS // padded, cv_s1, _VECTOR_ROWS), width
+    return min(elements // padded, cv_s1, _VECTOR_ROWS), width
 
 
 def _is_l1_custom(call: FagCall, tile: tuple[int, int]) -> bool:

@@ -75,6 +75,7 @@ class WorkspaceReport:
             status last.
         notes: what was taken for what, and where documents contradict each other.
         kernel_params: the call as the kernel gets it, padded and transposed; None unless there is a tiling.
+        params, soc, override: what was asked.
     """
 
     function: str
@@ -87,6 +88,9 @@ class WorkspaceReport:
     reasons: tuple[Reason, ...] = ()
     notes: tuple[str, ...] = ()
     kernel_params: FagParams | None = None
+    params: FagParams | None = None
+    soc: str | Platform = ""
+    override: TileOverride = NO_OVERRIDE
 
     @property
     def status_name(self) -> str:
@@ -176,7 +180,9 @@ def get_workspace_size(
     device = load_device(soc)
     call = new_call(params, VERSIONS[interface])
     notes = tuple(_notes(call, device))
-    blank = WorkspaceReport(call.function, interface, device.name, 0, notes=notes)
+    blank = WorkspaceReport(
+        call.function, interface, device.name, 0, notes=notes, params=params, soc=soc, override=override
+    )
     first = (*fag_interface.entry_reasons(call), *fag_interface.null_reasons(call))
     if fag_interface.is_nothing_to_do(call) and not any(reason.status for reason in first):
         told = (*notes, "dq, dk and dv are empty: nothing else is checked and there is no kernel")

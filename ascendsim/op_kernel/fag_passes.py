@@ -37,20 +37,36 @@ ID = 0
 
 def zero_sums(asc: AiCore, workspace: GlobalTensor, ub: TBuf, t: SameAbTiling) -> None:
     """Fill this core's part of the sums of dQ, dK and dV with zeros."""
+    zero(asc, (workspace[t.areas.dq], workspace[t.areas.dk], workspace[t.areas.dv]), t.sum_counts, ub, t.pre)
+
+
+def zero(
+    asc: AiCore,
+    sums: tuple[GlobalTensor, GlobalTensor, GlobalTensor],
+    counts: tuple[int, int, int],
+    ub: TBuf,
+    passed: PrePass,
+) -> None:
+    """Fill this core's part of the sums of dQ, dK and dV with zeros.
+
+    Args:
+        asc: the core.
+        sums: where those of dQ, dK and dV begin.
+        counts: their elements.
+        ub: from its start on taken over.
+        passed: the pre pass.
+    """
     core = asc.get_block_idx()
-    if core >= t.pre.cores:
+    if core >= passed.cores:
         return
-    buffer = t.pre.out_bytes // FLOAT.bytes
+    buffer = passed.out_bytes // FLOAT.bytes
+    parts = passed.dq_elements, passed.dk_elements, passed.dv_elements
     with asc.trace("zero"):
         _fill_zeros(asc, ub, buffer)
-        for start, count, part in (
-            (t.areas.dq, t.sum_counts[0], t.pre.dq_elements),
-            (t.areas.dk, t.sum_counts[1], t.pre.dk_elements),
-            (t.areas.dv, t.sum_counts[2], t.pre.dv_elements),
-        ):
+        for dst, count, part in zip(sums, counts, parts, strict=True):
             end = min(count, (core + 1) * part)
             for at in range(core * part, end, buffer):
-                _store_zeros(asc, workspace[start + at], ub, min(buffer, end - at))
+                _store_zeros(asc, dst[at], ub, min(buffer, end - at))
 
 
 @tile
@@ -164,10 +180,9 @@ def row_terms(
         for i, row in enumerate(starts):
             if i == 0:
                 _load_rows(asc, dy, out, row, min(step, end - row), ub, t)
-            _widen(asc, ub, min(step, end - row), dy.dtype.name, t.row_term_ub, t.out.columns)
-            if i + 1 < len(starts):
-                asc.set_flag(HardEvent.V_MTE2, ID)
-                asc.wait_flag(HardEvent.V_MTE2, ID)
+            has_next = i + 1 < len(starts)
+            _widen(asc, ub, min(step, end - row), dy.dtype.name, t.row_term_ub, t.out.columns, has_next)
+            if has_next:
                 _load_rows(asc, dy, out, row + step, min(step, end - row - step), ub, t)
             result = workspace[t.areas.row_term + row * FLOAT.per_datablock]
             _reduce_rows(
@@ -178,11 +193,10 @@ def row_terms(
 def _load_rows(
     asc: AiCore, dy: GlobalTensor, out: GlobalTensor, row: int, count: int, ub: TBuf, t: SameAbTiling
 ) -> None:
-    for piece in _pieces(t.out, row, count):
-        _load_piece(
-            asc, dy[piece.at], out[piece.at], ub, piece.rows, piece.into, t.out.pitch, t.row_term_ub, t.out.columns
-        )
-    asc.set_flag(HardEvent.MTE2_V, ID)
+    pieces = _pieces(t.out, row, count)
+    for i, piece in enumerate(pieces):
+        src, is_last = (dy[piece.at], out[piece.at]), i + 1 == len(pieces)
+        _load_piece(asc, *src, ub, piece.rows, piece.into, t.out.pitch, t.row_term_ub, t.out.columns, is_last)
 
 
 def _pieces(rows: Rows, first: int, count: int) -> list[_Piece]:
@@ -210,6 +224,7 @@ def _load_piece(
     pitch: int,
     at: RowTermUb,
     columns: int,
+    is_last: bool,
 ) -> None:
     width = align_up(columns, CUBE_SIDE)
     size = dy.dtype.bytes
@@ -220,16 +235,20 @@ def _load_piece(
         else:
             bursts = DataCopyExtParams(rows, columns * size, (pitch - columns) * size, 0)
             asc.data_copy_pad(local, src, bursts, DataCopyPadExtParams(True, 0, width - columns, 0))
+    if is_last:
+        asc.set_flag(HardEvent.MTE2_V, ID)
 
 
 @tile
-def _widen(asc: AiCore, ub: TBuf, rows: int, element: str, at: RowTermUb, columns: int) -> None:
+def _widen(asc: AiCore, ub: TBuf, rows: int, element: str, at: RowTermUb, columns: int, has_next: bool) -> None:
     count = rows * align_up(columns, CUBE_SIDE)
     asc.wait_flag(HardEvent.MTE2_V, ID)
     for narrow, wide in ((at.dy, at.wide_dy), (at.out, at.wide_out)):
         src, dst = ub.get_with_offset(element, count, narrow), ub.get_with_offset(FLOAT, count, wide)
         asc.cast(dst, src, RoundMode.CAST_NONE, count)
     asc.pipe_barrier(Pipe.V)
+    if has_next:
+        pass_on(asc, HardEvent.V_MTE2, ID)
 
 
 @tile
@@ -315,14 +334,25 @@ def store_gradients(
         Gradient(dk, t.key, t.areas.dk, t.sum_counts[1], t.scale),
         Gradient(dv, t.value, t.areas.dv, t.sum_counts[2], None),
     )
-    store_sums(asc, sums, workspace, ub, t)
+    store_sums(asc, sums, workspace, ub, NZ_SPARE, t)
 
 
-def store_sums(asc: AiCore, gradients: tuple[Gradient, ...], workspace: GlobalTensor, ub: TBuf, t: HasPostPass) -> None:
-    """Scale sums, round them to their gradients' type, and store them."""
+def store_sums(
+    asc: AiCore, gradients: tuple[Gradient, ...], workspace: GlobalTensor, ub: TBuf, nz_spare: int, t: HasPostPass
+) -> None:
+    """Scale sums, round them to their gradients' type, and store them.
+
+    Args:
+        asc: the core.
+        gradients: one after another.
+        workspace: where the sums are.
+        ub: from its start on taken over.
+        nz_spare: datablocks that the host's tiling keeps free for each 16 columns where sums lie in NZ.
+        t: the tiling.
+    """
     with asc.trace("post"):
         if t.tiling.tiles.is_gradient_nz:
-            _store_from_nz(asc, gradients, workspace, ub, t)
+            _store_from_nz(asc, gradients, workspace, ub, nz_spare, t)
         else:
             _store_from_rows(asc, gradients, workspace, ub, t)
 
@@ -360,7 +390,7 @@ def _round(
     base_bytes: int,
     turn: _Turn,
 ) -> None:
-    """One step: two base buffers hold the sums, the third the result."""
+    """One step: two base buffers hold the sums (one, where sums are no wider than results), the third the result."""
     wide = ub.get_with_offset(FLOAT, count, 0)
     narrow = ub.get_with_offset(dst.dtype, count, ROW_SUMS * base_bytes)
     if turn.is_reused:
@@ -381,22 +411,27 @@ def _round(
 def _scale_and_cast(
     asc: AiCore, narrow: LocalTensor, wide: LocalTensor, count: int, factor: float | None, turn: _Turn
 ) -> None:
-    if factor is not None:
+    """Float results take their factor on the way, those of 16 bits before they are rounded."""
+    is_wide = narrow.dtype is FLOAT
+    if factor is not None and not is_wide:
         asc.muls(wide, wide, factor, count)
         asc.pipe_barrier(Pipe.V)
     if turn.is_reused:
         asc.wait_flag(HardEvent.MTE3_V, turn.event_id)
-    asc.cast(narrow, wide, RoundMode.CAST_ROUND, count)
+    if is_wide:
+        asc.muls(narrow, wide, 1.0 if factor is None else factor, count)
+    else:
+        asc.cast(narrow, wide, RoundMode.CAST_ROUND, count)
 
 
 def _store_from_nz(
-    asc: AiCore, gradients: tuple[Gradient, ...], workspace: GlobalTensor, ub: TBuf, t: HasPostPass
+    asc: AiCore, gradients: tuple[Gradient, ...], workspace: GlobalTensor, ub: TBuf, nz_spare: int, t: HasPostPass
 ) -> None:
     """Sums lie in NZ, head by head: a step takes rows of one head."""
     core = asc.get_block_idx()
     width = align_up(t.query.columns, CUBE_SIDE)
     rows = t.post.step_elements // t.query.columns
-    spare = width // CUBE_SIDE * NZ_SPARE * DATABLOCK_BYTES
+    spare = width // CUBE_SIDE * nz_spare * DATABLOCK_BYTES
     steps = [(one, number) for one in gradients for number in _of_core(_head_steps(one.rows, rows), core, t)]
     for i, (one, number) in enumerate(steps):
         head, piece = divmod(number, ceil_div(one.rows.s, rows))

@@ -7,7 +7,10 @@ from ascendsim.memory import GlobalTensor
 
 @dataclass(frozen=True, slots=True)
 class Tensors:
-    """The kernel's tensors; those that a call may leave out are None."""
+    """The kernel's tensors; those that a call may leave out are None.
+
+    padding_mask and softmax_in are never read, dpse is never written.
+    """
 
     query: GlobalTensor
     key: GlobalTensor
@@ -23,3 +26,6 @@ class Tensors:
     atten_mask: GlobalTensor | None = None
     pse_shift: GlobalTensor | None = None
     drop_mask: GlobalTensor | None = None
+    padding_mask: GlobalTensor | None = None
+    softmax_in: GlobalTensor | None = None
+    dpse: GlobalTensor | None = None

@@ -238,16 +238,18 @@ def step_a(
     store_narrow(asc, result, stays, at.narrow, ub, sub, turn, STEP_A)
 
 
-def hide_keys(asc: AiCore, s: LocalTensor, masks: Masks, pitch: int, ub: Ub, sub: SubTile) -> None:
+def hide_keys(
+    asc: AiCore, s: LocalTensor, masks: Masks, pitch: int, ub: Ub, sub: SubTile, event_id: int = STEP_A
+) -> None:
     """Hide keys by the masks of a sub-tile, of which the first one is in UB."""
     if masks.hides and masks.beside:
-        spare_prefix(asc, masks.beside, pitch, ub, sub)
+        spare_prefix(asc, masks.beside, pitch, ub, sub, event_id)
     if masks.hides:
         hide(asc, s, ub, sub, is_inverted=False)
     if masks.hides and masks.keeps:
-        pass_on(asc, HardEvent.V_MTE2, STEP_A)
+        pass_on(asc, HardEvent.V_MTE2, event_id)
         load_mask(asc, masks.keeps, pitch, ub, sub)
-        pass_on(asc, HardEvent.MTE2_V, STEP_A)
+        pass_on(asc, HardEvent.MTE2_V, event_id)
     if masks.keeps:
         hide(asc, s, ub, sub, is_inverted=True)
 
@@ -328,12 +330,12 @@ def load_mask(asc: AiCore, mask: GlobalTensor, pitch: int, ub: Ub, sub: SubTile,
     asc.data_copy_pad(local, mask, DataCopyExtParams(sub.rows, sub.columns, pitch - sub.columns, 0))
 
 
-def spare_prefix(asc: AiCore, beside: GlobalTensor, pitch: int, ub: Ub, sub: SubTile) -> None:
+def spare_prefix(asc: AiCore, beside: GlobalTensor, pitch: int, ub: Ub, sub: SubTile, event_id: int) -> None:
     """Clear bytes of the mask in UB where those of a second one, loaded to temp, are 0."""
     row = align_up(sub.columns, DATABLOCK_BYTES)
-    pass_on(asc, HardEvent.V_MTE2, STEP_A)
+    pass_on(asc, HardEvent.V_MTE2, event_id)
     load_mask(asc, beside, pitch, ub, sub, ub.at.temp)
-    pass_on(asc, HardEvent.MTE2_V, STEP_A)
+    pass_on(asc, HardEvent.MTE2_V, event_id)
     mask, other = (ub.bytes(at, sub.rows * row).reinterpret_cast(UINT16) for at in (ub.at.mask, ub.at.temp))
     asc.and_(mask, other, mask, sub.rows * row // UINT16.bytes)
     asc.pipe_barrier(Pipe.V)
@@ -347,22 +349,30 @@ def hide(asc: AiCore, s: LocalTensor, ub: Ub, sub: SubTile, *, is_inverted: bool
     select_with_bytes_mask(asc, s, src0, src1, mask, temp, SelectWithBytesMaskShapeInfo(sub.rows, sub.width, row))
 
 
-def load_bias(asc: AiCore, pse: GlobalTensor, bias: Bias, ub: Ub, sub: SubTile) -> None:
-    """Load the bias of a tile, its rows or the one for all, to where A goes later."""
+def load_bias(asc: AiCore, pse: GlobalTensor, bias: Bias, ub: Ub, sub: SubTile, at_bytes: int | None = None) -> None:
+    """Load the bias of a tile, its rows or the one for all, to where A goes later or to another place."""
     rows, size = (sub.rows if bias.pitch else 1), pse.dtype.bytes
-    local = ub.narrow(ub.at.narrow, rows * sub.width, pse.dtype)
+    local = ub.narrow(ub.at.narrow if at_bytes is None else at_bytes, rows * sub.width, pse.dtype)
     gap = (bias.pitch - sub.columns) * size if bias.pitch else 0
-    asc.data_copy_pad(local, pse, DataCopyExtParams(rows, sub.columns * size, gap, 0))
+    rest = (sub.width - align_up(sub.columns, pse.dtype.per_datablock)) // pse.dtype.per_datablock
+    asc.data_copy_pad(local, pse, DataCopyExtParams(rows, sub.columns * size, gap, rest))
 
 
 def add_bias(asc: AiCore, s: LocalTensor, element: DType, bias: Bias, ub: Ub, sub: SubTile) -> None:
-    """Widen the bias in temp and add it to the scores; one row for all 64 columns at a time."""
+    """Widen the bias in temp, floats stay as they are, and add it to the scores."""
     count = sub.count if bias.pitch else sub.width
-    wide = ub.floats(ub.at.temp, count)
-    asc.cast(wide, ub.narrow(ub.at.narrow, count, element), RoundMode.CAST_NONE, count)
-    asc.pipe_barrier(Pipe.V)
+    wide = given = ub.narrow(ub.at.narrow, count, element)
+    if element is not FLOAT:
+        wide = ub.floats(ub.at.temp, count)
+        asc.cast(wide, given, RoundMode.CAST_NONE, count)
+        asc.pipe_barrier(Pipe.V)
+    add_wide_bias(asc, s, wide, bias, sub)
+
+
+def add_wide_bias(asc: AiCore, s: LocalTensor, wide: LocalTensor, bias: Bias, sub: SubTile) -> None:
+    """Add a float bias to the scores, one row for all 64 columns at a time."""
     if bias.pitch:
-        asc.add(s, s, wide, count)
+        asc.add(s, s, wide, sub.count)
     else:
         blocks = sub.width // FLOAT.per_datablock
         strides = BinaryRepeatParams(1, 1, 1, blocks, blocks, 0)

@@ -1,15 +1,31 @@
-"""Pictures of a run: which pipe did what when, and what lay where on chip. Functions of a result, bytes out.
+"""Pictures of a run: which pipe did what when, where the time went, what lay where on chip. Of a result, bytes out.
 
 A picture is a list of boxes, lines and texts in inches (`canvas`), which matplotlib's renderers paint (`paint`). The
 same result gives the same bytes, whatever settings the user has. A text is drawn only where it was measured to fit.
 """
 
+from ascendsim.plot.balance import balance_picture
 from ascendsim.plot.memories import memory_picture
 from ascendsim.plot.paint import png, svg
 from ascendsim.plot.timeline import timeline_picture
 from ascendsim.result import RunResult
 
-__all__ = ["memory_picture", "memory_png", "png", "svg", "timeline_picture", "timeline_png", "timeline_svg"]
+__all__ = [
+    "balance_picture",
+    "balance_png",
+    "memory_picture",
+    "memory_png",
+    "png",
+    "svg",
+    "timeline_picture",
+    "timeline_png",
+    "timeline_svg",
+]
+
+
+def balance_png(result: RunResult) -> bytes:
+    """Draw where the time of every pipe and every AI Core went, as PNG."""
+    return png(balance_picture(result))
 
 
 def timeline_png(

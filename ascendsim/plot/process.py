@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from ascendsim.painter import PICTURES, RUN
-from ascendsim.plot import memory_png, timeline_png, timeline_svg
+from ascendsim.plot import balance_png, memory_png, timeline_png, timeline_svg
 from ascendsim.result import RunResult
 from ascendsim.stored import result_of
 
@@ -42,7 +42,7 @@ def _longest(result: RunResult) -> dict[str, bytes]:
 
 
 def _others(result: RunResult) -> dict[str, bytes]:
-    return {"timeline.svg": timeline_svg(result), "memory.png": memory_png(result)}
+    return {"timeline.svg": timeline_svg(result), "memory.png": memory_png(result), "balance.png": balance_png(result)}
 
 
 def _send_others(result: RunResult, writing: Connection) -> None:

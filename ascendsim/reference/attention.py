@@ -16,6 +16,8 @@ Dv of value, for one batch and query head (which uses key head n1 // G):
 pse of ALIBI_ROWS rows stands for S1 = S2 more of them: they are the last rows of a bias that depends on i - j alone,
 and serve the triangle j <= i.
 
+One head after the other, so that memory holds the scores of one.
+
 Source: aclnnFlashAttentionScoreGrad page; the backward is the derivative of the forward, which tests check by
 differences.
 """
@@ -47,14 +49,12 @@ class Forward:
         softmax_max: largest score of each row, [B, N1, S1, 8].
         softmax_sum: sum of exp(S - max) of each row, [B, N1, S1, 8].
         attention_in: Y, in the layout of query.
-        probabilities: P before dropout, [B, N1, S1, S2].
         hidden_rows: rows all of whose keys are hidden, [B, N1, S1].
     """
 
     softmax_max: Array
     softmax_sum: Array
     attention_in: Array
-    probabilities: Array
     hidden_rows: NDArray[np.bool_]
 
 
@@ -114,8 +114,25 @@ class Attention:
         Raises:
             ValueError: shapes that do not belong together.
         """
-        q, k, v = self._heads(query, key, value)
-        return self._forward((q, k, v), pse, atten_mask, drop_mask)
+        call = self._call(query, key, value, pse, atten_mask, drop_mask)
+        b, n1, s1, _ = call.shape
+        most, sums = np.empty((b, n1, s1, STATISTICS)), np.empty((b, n1, s1, STATISTICS))
+        out, rows = np.empty((b, n1, s1, call.v.shape[-1])), np.empty((b, n1, s1), np.bool_)
+        for at in np.ndindex(b, n1):
+            head = self._head(call, at)
+            most[at], sums[at], out[at], rows[at] = head.largest, head.total, head.out, head.hidden_rows
+        return Forward(most, sums, from_bnsd(out, self.layout), rows)
+
+    def probabilities(
+        self, query: Array, key: Array, value: Array, *, pse: Array | None = None, atten_mask: Array | None = None
+    ) -> Array:
+        """Return P, before dropout, of all heads: [B, N1, S1, S2]; arguments as `forward`.
+
+        Raises:
+            ValueError: shapes that do not belong together.
+        """
+        call = self._call(query, key, value, pse, atten_mask, None)
+        return np.reshape([self._head(call, at).p for at in np.ndindex(call.shape[:2])], call.shape)
 
     def backward(
         self,
@@ -127,76 +144,143 @@ class Attention:
         pse: Array | None = None,
         atten_mask: Array | None = None,
         drop_mask: Array | None = None,
+        left_out: Array | None = None,
     ) -> Gradients:
         """Return the gradients of sum(dy * Y); arguments as `forward`, dy as its output.
+
+        `left_out`, which spreads to [B, N1, S1, S2], marks scores that the backward does not look at: P = 0. That
+        differs only for rows all of whose keys are hidden, and makes the result a gradient of nothing.
 
         Raises:
             ValueError: shapes that do not belong together.
         """
-        q, k, v = self._heads(query, key, value)
-        there = self._forward((q, k, v), pse, atten_mask, drop_mask)
+        call = self._call(query, key, value, pse, atten_mask, drop_mask)
         d_out = to_bnsd(dy, self.layout, self.head_num)
-        out = to_bnsd(there.attention_in, self.layout, self.head_num)
-        p = there.probabilities
-        kept = self._kept(drop_mask, p.shape)
-        d_p = np.einsum("bnid,bnjd->bnij", d_out, v) * kept
-        row_term = (d_out * out).sum(axis=-1, keepdims=True)
-        d_s = p * (d_p - row_term)
-        d_q = self.scale * np.einsum("bnij,bnjd->bnid", d_s, k)
-        d_k = self._over_group(self.scale * np.einsum("bnij,bnid->bnjd", d_s, q))
-        d_v = self._over_group(np.einsum("bnij,bnid->bnjd", p * kept, d_out))
+        skipped = None if left_out is None else np.broadcast_to(left_out, call.shape)
+        d_q, d_k, d_v = np.zeros(call.q.shape), np.zeros(call.k.shape), np.zeros(call.v.shape)
+        d_pse = None if call.bias is None else np.zeros(call.bias.shape)
         factor = self.scale if self.pse_type == ADD_THEN_MULTIPLY else 1.0
-        d_pse = None if pse is None else _gathered_bias(factor * d_s, np.shape(pse))
+        for at in np.ndindex(call.shape[:2]):
+            head, of = self._head(call, at), call.kv_of(at)
+            p = head.p if skipped is None else np.where(skipped[at], 0.0, head.p)
+            d_p = d_out[at] @ call.v[of].T * head.kept
+            d_s = p * (d_p - (d_out[at] * head.out).sum(axis=-1, keepdims=True))
+            d_q[at] = self.scale * (d_s @ call.k[of])
+            d_k[of] += self.scale * (d_s.T @ call.q[at])
+            d_v[of] += (p * head.kept).T @ d_out[at]
+            if d_pse is not None:
+                place = call.bias_of(at)
+                d_pse[place] += _gathered_bias(factor * d_s, d_pse[place].shape)
+        if d_pse is not None and pse is not None:
+            d_pse = d_pse.reshape(pse.shape)
         d_q, d_k, d_v = (from_bnsd(g, self.layout) for g in (d_q, d_k, d_v))
         return Gradients(d_q, d_k, d_v, d_pse)
 
-    def _heads(self, query: Array, key: Array, value: Array) -> tuple[Array, Array, Array]:
-        """Query, key and value as [B, N1, S, D]; each key head once for every query head that uses it."""
+    def _call(
+        self,
+        query: Array,
+        key: Array,
+        value: Array,
+        pse: Array | None,
+        atten_mask: Array | None,
+        drop_mask: Array | None,
+    ) -> "_Call":
         kv_heads = self.kv_head_num or self.head_num
         if self.head_num % kv_heads:
             raise ValueError(f"head_num {self.head_num} is no multiple of kv_head_num {kv_heads}")
         q = to_bnsd(query, self.layout, self.head_num)
-        k, v = (np.repeat(to_bnsd(x, self.layout, kv_heads), self.head_num // kv_heads, axis=1) for x in (key, value))
+        k, v = to_bnsd(key, self.layout, kv_heads), to_bnsd(value, self.layout, kv_heads)
         if q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3] or k.shape[:3] != v.shape[:3]:
-            raise ValueError(f"as [B, N1, S, D] query is {q.shape}, key {k.shape}, value {v.shape}")
-        return q, k, v
+            raise ValueError(f"as [B, N, S, D] query is {q.shape}, key {k.shape}, value {v.shape}")
+        shape = (*q.shape[:3], k.shape[2])
+        hidden = np.broadcast_to(np.asarray(False if atten_mask is None else atten_mask, np.bool_), shape)
+        bias = None
+        if pse is not None:
+            bias = np.asarray(pse, np.float64).reshape((1,) * (4 - pse.ndim) + pse.shape)
+            if not _spreads(bias.shape, shape):
+                raise ValueError(f"pse of shape {pse.shape} does not spread to {shape}")
+        if drop_mask is not None:
+            _check_bits(drop_mask, shape)
+        return _Call(q, k, v, bias, hidden, drop_mask)
 
-    def _forward(
-        self, heads: tuple[Array, Array, Array], pse: Array | None, atten_mask: Array | None, drop_mask: Array | None
-    ) -> Forward:
-        q, k, v = heads
-        products = np.einsum("bnid,bnjd->bnij", q, k)
-        bias = 0.0 if pse is None else spread_bias(np.asarray(pse, np.float64), products.shape)
-        scores = (products + bias) * self.scale
-        if self.pse_type != ADD_THEN_MULTIPLY:
-            scores = products * self.scale + bias
-        if scores.shape != products.shape:
-            shape = () if pse is None else pse.shape
-            raise ValueError(f"pse of shape {shape} does not spread to {products.shape}")
-        hidden = np.broadcast_to(np.asarray(False if atten_mask is None else atten_mask, np.bool_), scores.shape)
+    def _head(self, call: "_Call", at: tuple[int, ...]) -> "_Head":
+        """The forward pass of one batch and query head."""
+        of = call.kv_of(at)
+        products = call.q[at] @ call.k[of].T
+        bias = 0.0 if call.bias is None else spread_bias(call.bias[call.bias_of(at)], call.shape[2:])
+        is_scaled_last = self.pse_type == ADD_THEN_MULTIPLY
+        scores = (products + bias) * self.scale if is_scaled_last else products * self.scale + bias
+        hidden = call.hidden[at]
         scores = np.where(hidden, LOWEST, scores)
         largest = scores.max(axis=-1, keepdims=True)
-        powers = np.exp(scores - largest)
-        total = powers.sum(axis=-1, keepdims=True)
-        rows: NDArray[np.bool_] = np.all(hidden, axis=-1)
-        p = powers / total
+        p = np.exp(scores - largest)
+        total = p.sum(axis=-1, keepdims=True)
+        p /= total
+        rows: NDArray[np.bool_] = hidden.all(axis=-1)
         if self.hidden_row_is_zero:
-            p = np.where(np.expand_dims(rows, -1), 0.0, p)
-        out = np.einsum("bnij,bnjd->bnid", p * self._kept(drop_mask, p.shape), v)
-        most, sums = (np.repeat(x, STATISTICS, axis=-1) for x in (largest, total))
-        return Forward(most, sums, from_bnsd(out, self.layout), p, rows)
+            p[rows] = 0.0
+        kept = np.ones((1, 1)) if call.drop_mask is None else call.kept(at) / self.keep_prob
+        return _Head(p, kept, largest, total, (p * kept) @ call.v[of], rows)
 
-    def _kept(self, drop_mask: Array | None, shape: tuple[int, ...]) -> Array:
-        """1 / keep_prob where a probability stays, 0 where it is dropped."""
-        if drop_mask is None:
-            return np.ones((1,) * len(shape))
-        return dropped(drop_mask, shape) / self.keep_prob
 
-    def _over_group(self, grad: Array) -> Array:
-        """Sum over the query heads of each key head."""
-        kv_heads = self.kv_head_num or self.head_num
-        b, n, s, d = grad.shape
-        return np.asarray(grad.reshape(b, kv_heads, n // kv_heads, s, d).sum(axis=2))
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """Tensors as [B, N, S, D]; bias and mask over the scores, bits in bytes."""
+
+    q: Array
+    k: Array
+    v: Array
+    bias: Array | None
+    hidden: Array
+    drop_mask: Array | None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Axes of the scores: B, N1, S1, S2."""
+        return self.hidden.shape
+
+    def kv_of(self, at: tuple[int, ...]) -> tuple[int, int]:
+        """Return batch and key head of a batch and query head."""
+        return at[0], at[1] * self.k.shape[1] // self.q.shape[1]
+
+    def bias_of(self, at: tuple[int, ...]) -> tuple[int, ...]:
+        """Return where the bias of a batch and query head stands."""
+        assert self.bias is not None
+        return tuple(0 if length == 1 else i for i, length in zip(at, self.bias.shape[:2], strict=True))
+
+    def kept(self, at: tuple[int, ...]) -> Array:
+        """Return the bits of a batch and query head as 0.0 and 1.0, [S1, S2]."""
+        assert self.drop_mask is not None
+        count = self.shape[2] * self.shape[3]
+        first = (at[0] * self.shape[1] + at[1]) * count
+        raw = np.asarray(self.drop_mask, np.uint8).reshape(-1)[first // 8 : -(-(first + count) // 8)]
+        bits = np.unpackbits(raw, bitorder="little")[first % 8 :][:count]
+        return bits.reshape(self.shape[2:]).astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """What the forward pass makes of one head: P, what dropout multiplies it with, statistics and output."""
+
+    p: Array
+    kept: Array
+    largest: Array
+    total: Array
+    out: Array
+    hidden_rows: NDArray[np.bool_]
+
+
+def _spreads(bias: tuple[int, ...], scores: tuple[int, ...]) -> bool:
+    """Whether a bias belongs to scores [B, N1, S1, S2]."""
+    plain = all(length in (1, whole) for length, whole in zip(bias, scores, strict=True))
+    leading = all(length in (1, whole) for length, whole in zip(bias[:2], scores[:2], strict=True))
+    return plain or (leading and is_alibi(bias[2:], scores[2:]))
+
+
+def _check_bits(drop_mask: Array, shape: tuple[int, ...]) -> None:
+    bits, count = 8 * np.size(drop_mask), int(np.prod(shape))
+    if bits < count:
+        raise ValueError(f"the drop mask has {bits} bits, {count} are needed")
 
 
 def to_bnsd(x: Array, layout: Layout, heads: int) -> Array:
@@ -231,30 +315,17 @@ def from_bnsd(x: Array, layout: Layout) -> Array:
     return x
 
 
-def dropped(drop_mask: Array, shape: tuple[int, ...]) -> Array:
-    """Return the bits of a drop mask as 0.0 and 1.0 in a shape; the lowest bit of a byte comes first.
-
-    Raises:
-        ValueError: fewer bits than the shape has elements.
-    """
-    bits = np.unpackbits(np.asarray(drop_mask, np.uint8).reshape(-1), bitorder="little")
-    count = int(np.prod(shape))
-    if bits.size < count:
-        raise ValueError(f"the drop mask has {bits.size} bits, {count} are needed")
-    return bits[:count].reshape(shape).astype(np.float64)
-
-
 def is_alibi(pse: tuple[int, ...], scores: tuple[int, ...]) -> bool:
-    """Return whether a bias of that shape holds the last rows of one for scores [B, N1, S1, S2]."""
-    return len(pse) == 4 and pse[2] == ALIBI_ROWS < scores[2] == scores[3] == pse[3]
+    """Return whether a bias with these last two axes holds the last rows of one for scores [S1, S2]."""
+    return pse[0] == ALIBI_ROWS < scores[0] == scores[1] == pse[1]
 
 
 def spread_bias(pse: Array, scores: tuple[int, ...]) -> Array:
-    """Return a bias that spreads to scores [B, N1, S1, S2]; above the diagonal a cut one is 0."""
+    """Return a head's bias so that it spreads to scores [S1, S2]; above the diagonal a cut one is 0."""
     if not is_alibi(pse.shape, scores):
         return pse
-    rows, columns, is_below = _alibi_places(scores[2])
-    return np.where(is_below, pse[:, :, rows, columns], 0)
+    rows, columns, is_below = _alibi_places(scores[0])
+    return np.where(is_below, pse[rows, columns], 0)
 
 
 def _alibi_places(length: int) -> tuple[Array, Array, Array]:
@@ -273,17 +344,10 @@ def _alibi_places(length: int) -> tuple[Array, Array, Array]:
 
 
 def _gathered_bias(grad: Array, shape: tuple[int, ...]) -> Array:
-    """Sum the gradient of a bias over the scores that each of its elements serves."""
+    """Sum the gradient of a head's bias over the scores that each of its elements serves."""
     if not is_alibi(shape, grad.shape):
-        return _gathered(grad, shape)
-    rows, columns, is_below = _alibi_places(grad.shape[2])
-    places = (rows * shape[3] + columns)[is_below]
-    planes = _gathered(grad, (shape[0], *grad.shape[1:]))[:, :, is_below].reshape(-1, places.size)
-    return np.reshape([np.bincount(places, plane, ALIBI_ROWS * shape[3]) for plane in planes], shape)
-
-
-def _gathered(grad: Array, shape: tuple[int, ...]) -> Array:
-    """Sum a gradient over the axes that its input was spread along."""
-    grad = grad.sum(axis=tuple(range(grad.ndim - len(shape)))) if len(shape) < grad.ndim else grad
-    axes = tuple(i for i, (had, has) in enumerate(zip(shape, grad.shape, strict=True)) if had == 1 and has > 1)
-    return np.asarray(grad.sum(axis=axes, keepdims=True) if axes else grad)
+        axes = tuple(axis for axis, length in enumerate(shape) if length == 1)
+        return np.asarray(grad.sum(axis=axes, keepdims=True))
+    rows, columns, is_below = _alibi_places(grad.shape[0])
+    places = (rows * shape[1] + columns)[is_below]
+    return np.bincount(places, grad[is_below], ALIBI_ROWS * shape[1]).reshape(shape)

@@ -4,7 +4,10 @@ from dataclasses import replace
 
 from codes_harness import A310P, B2, entry
 
+from ascendsim.errors import InputError, Rejected
+from ascendsim.fag import of_graph, run
 from ascendsim.fag_answer import answer
+from ascendsim.fag_notes import notes
 from ascendsim.fag_request import Request
 from ascendsim.op_host import flash_attention_score_grad as fag
 from ascendsim.op_host.fag_result import TileOverride
@@ -68,4 +71,82 @@ entry(
     ("S needs 34304 B, its place has 33792 B", SMALLER),
     ("dA, then dS needs 34304 B, its place has 33792 B", SMALLER),
     ("temp of select, softmax, dropout, NZ needs 34304 B, its place has 33792 B", SMALLER),
+)
+
+
+# ---- calls that run ------------------------------------------------------------------------------------------------
+
+
+def noted(given, **changes):
+    """What is told of a call that has these tensors."""
+    return tuple(notes(replace(CALL, **changes), given, None))
+
+
+entry(
+    "I-FAG-IGNORED",
+    lambda: noted(("query", "padding_mask")),
+    lambda: noted(("query",)),
+    ("paddingMask is given: the operator does not read it", "leave it out"),
+)
+entry(
+    "I-FAG-DPSE",
+    lambda: noted(("query", "dpse")),
+    lambda: noted(("query",)),
+    (
+        "dpse is given: the operator never writes it",
+        "leave it out; the gradient of pseShift is dS, times scaleValue for pseType 1, summed over where pseShift goes",
+    ),
+)
+entry(
+    "W-FAG-HIDDEN",
+    lambda: noted(("atten_mask",), S1=2050, sparse_mode=3),
+    lambda: noted(("atten_mask",), S1=2048, sparse_mode=3),
+    (
+        (
+            "all keys of 16 rows are hidden: their P is 1/2048 = 0.0004883 in the blocks that the kernel computes, and "
+            "0 in a reference that leaves such rows out; every batch and head: rows 0..1"
+        ),
+        "let each query see a key, or take no notice of these rows' dq and of what they add to dk and dv",
+    ),
+)
+
+
+def handed(missing_bytes):
+    """What phase two says to a workspace that lacks so many bytes; without a kernel it goes no further."""
+    report = fag.get_workspace_size(CALL, B2)
+    try:
+        run(report, {}, report.workspace_bytes - missing_bytes)
+    except Rejected as error:
+        return error.findings
+    except InputError:
+        return ()
+
+
+entry(
+    "E-CAP-WORKSPACE",
+    lambda: handed(1),
+    lambda: handed(0),
+    (
+        "the workspace has 147392511 B, phase one asked for 147392512 B: 1 B of it would lie behind its end",
+        "allocate what phase one answers: workspace_bytes=147392512",
+    ),
+)
+
+
+def around(d):
+    """What is told of operators around the kernel."""
+    return tuple(of_graph(fag.get_workspace_size(replace(CALL, D=d), B2)))
+
+
+entry(
+    "I-FAG-GRAPH",
+    lambda: around(120),
+    lambda: around(128),
+    (
+        (
+            "the interface pads or transposes query, key, value, dy, attentionIn, dq, dk, dv around the kernel, in "
+            "33554432 B beside its workspace: values are there, the cycles are the kernel's alone"
+        ),
+        "give tensors as the kernel takes them: D in whole 16, from 128 on in whole 128, and short strides",
+    ),
 )

@@ -1,6 +1,7 @@
 """Totals against a slow count from the whole timeline, cycle by cycle where that says it best."""
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -9,10 +10,10 @@ from agreement import PROFILE, flags, passed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_programs import Shape, programs
-from small_programs import program, s, set_flag, v, wait_flag
+from small_programs import exec_row, load, program, s, set_cross, set_flag, v, wait_cross, wait_flag
 
 from ascendsim.engine import compiled, reference, totals
-from ascendsim.engine.base import Kind, Wait
+from ascendsim.engine.base import CrossMode, Kind, L2Info, Wait
 from ascendsim.terms import HardEvent, Pipe
 
 LARGE = Shape(max_calls=9, max_steps=9)
@@ -69,6 +70,57 @@ class Slow:
                 counts[hot, wait] += waited > 0
         return cycles, counts
 
+    def lost(self):
+        """[core, pipe, Wait], cycle by cycle: what holds a pipe's row, else its scalar unit, else dispatch."""
+        t, p = self.t, self.p
+        lost = np.zeros((*self.busy.shape[:2], len(Wait)), int)
+        held = np.zeros(self.busy.shape, int)
+        empty = np.zeros(self.busy.shape, bool)
+        free = defaultdict(int)
+        for row in np.lexsort((t["number"], t["start"])).tolist():
+            core, pipe, start, cycles = (int(t[c][row]) for c in ("core", "pipe", "start", "wait_cycles"))
+            wait, dispatched = int(t["waited_for"][row]), int(t["dispatched"][row])
+            if wait in HELD:
+                held[core, pipe, start : start + cycles] = wait
+            if wait == Wait.UNIT_FLAG:
+                held[core, pipe, start - cycles : start] = wait
+            if pipe != Pipe.S:
+                begun = dispatched - p.dispatch_cycles
+                lost[core, Pipe.S, Wait.QUEUE_FULL] += t["stuck_cycles"][row]
+                assert begun >= 0
+                lost[core, pipe, Wait.BANDWIDTH] += t["stretch_cycles"][row]
+        for core, pipe in np.ndindex(self.busy.shape[:2]):
+            rows = np.flatnonzero((t["core"] == core) & (t["pipe"] == pipe))
+            for row in rows[np.argsort(t["number"][rows])].tolist() if pipe != Pipe.S else ():
+                empty[core, pipe, free[core, pipe] : t["dispatched"][row]] = True
+                free[core, pipe] = int(t["occupied"][row])
+        held[self.busy] = 0
+        empty &= ~self.busy
+        for core, pipe in np.ndindex(self.busy.shape[:2]):
+            causes = held[core, pipe][held[core, pipe] > 0]
+            behind = held[core, Pipe.S][empty[core, pipe]]
+            for cause in (causes, np.where(behind > 0, behind, Wait.DISPATCH)):
+                lost[core, pipe] += np.bincount(cause.astype(int), minlength=len(Wait))
+        return lost
+
+    def last(self):
+        ends = np.zeros(self.busy.shape[:2], int)
+        t = self.t
+        for row in np.flatnonzero(np.isin(t["kind"], WORK) & (t["pipe"] != Pipe.S)).tolist():
+            place = t["core"][row], t["pipe"][row]
+            ends[place] = max(ends[place], t["end"][row])
+        return ends
+
+    def units(self):
+        """[block, 2]: any V of the block busy, and the M of its first core, too."""
+        per = self.p.block_cores
+        vector = self.busy[:, Pipe.V].reshape(self.p.core_count // per, per, self.busy.shape[2]).any(axis=1)
+        return np.stack([vector.sum(axis=1), (vector & self.busy[::per, Pipe.M]).sum(axis=1)], axis=1)
+
+    def hits(self):
+        rows = self.t["kind"] == Kind.TRANSFER
+        return np.bincount(self.hot[rows], self.t["l2_hit"][rows], self.table_rows).astype(int)
+
     def spent(self):
         t, spent, later = self.t, np.zeros(self.table_rows, int), {}
         for row in reversed(np.flatnonzero(np.isin(t["kind"], WORK) & (t["pipe"] != Pipe.S)).tolist()):
@@ -113,6 +165,13 @@ def check_totals(slow, found):
     doubles, first = slow.double_sets()
     assert (found.double_sets == doubles).all()
     assert (found.first_double == first).all()
+    assert (found.lost_cycles == slow.lost()).all()
+    assert (found.last_cycles == slow.last()).all()
+    assert (found.unit_cycles == slow.units()).all()
+    assert (found.l2_hits == slow.hits()).all()
+    outside = found.lost_cycles.sum(axis=2) - found.lost_cycles[:, :, Wait.BANDWIDTH]
+    assert (found.stalled_cycles <= outside).all()
+    assert (found.busy_cycles + outside <= t.makespan_cycles).all()
     assert (found.busy_bins == slow.bins(found.bin_cycles, found.busy_bins.shape[1])).all()
     end = t["end"][np.isin(t["kind"], WORK) & (t["pipe"] != Pipe.S)].max(initial=0)
     shortest = totals.BINS * found.bin_cycles // 2
@@ -124,8 +183,9 @@ def test_totals_are_what_a_slow_count_of_every_cycle_gives(monkeypatch):
     seen = Counter()
 
     @settings(PROFILE, max_examples=200)
-    @given(programs(LARGE), CHUNKS)
-    def check(p, rows):
+    @given(programs(LARGE), CHUNKS, st.booleans())
+    def check(p, rows, in_blocks):
+        p = replace(p, block_cores=p.core_count if in_blocks else 1)
         monkeypatch.setattr(compiled, "CHUNK_ROWS", rows)
         slow = Slow(p, reference.schedule(p))
         for bins in BINS:
@@ -135,11 +195,14 @@ def test_totals_are_what_a_slow_count_of_every_cycle_gives(monkeypatch):
             seen[f"longer than {bins} bins"] += found.bin_cycles > 1
         seen.update({Wait(wait).name for wait in np.flatnonzero(found.wait_count.sum(axis=0))})
         seen["double sets"] += bool(found.double_sets.any())
+        seen["Cube beside Vector"] += bool(found.unit_cycles[:, 1].any()) and in_blocks
+        seen.update({f"lost to {Wait(wait).name}" for wait in np.flatnonzero(found.lost_cycles.sum(axis=(0, 1)))})
         seen["overlap"] += bool(found.overlap_cycles.any())
 
     check()
     names = {wait.name for wait in Wait if wait != Wait.NOTHING}
-    names |= {"double sets", "overlap", "longer than 8 bins", "longer than 2 bins"}
+    names |= {f"lost to {name}" for name in names - {"PIPE_ORDER"}}
+    names |= {"double sets", "overlap", "Cube beside Vector", "longer than 8 bins", "longer than 2 bins"}
     assert {name for name in names if seen[name] < 10} == set()
 
 
@@ -156,6 +219,41 @@ def test_each_total_of_a_small_program():
     assert found.wait_cycles[3, Wait.FLAG] == 7
     assert found.spent_cycles.tolist() == [0, 9, 0, 0]
     assert found.busy_bins[Pipe.V].nonzero()[0].tolist() == list(range(3, 12))
+
+
+def test_what_a_pipe_loses_to_other_cores_and_to_its_scalar_unit():
+    """Cube core: M works from 1 to 11, then raises a flag that is up at 12 + 5. Vector core: S waits for it from 2 on.
+
+    V is busy from 1 to 5 and gets its next row at 19 (1 for the wait, 1 to dispatch): it lost 5 to 17 to that flag.
+    """
+    cube, vector = (0,), (1,)
+    mode = CrossMode("up", (cube, vector), (vector, cube))
+    rows = [exec_row(Pipe.M, 10), set_cross(Pipe.M, 0, 0)]
+    waits = [v(4), s(1), wait_cross(Pipe.S, 0, 0), v(6), exec_row(Pipe.MTE3, 1)]
+    p = replace(program((0, rows), (1, waits), cross_modes=(mode,), cross_cycles=5), block_cores=2)
+    for engine in (reference, compiled):
+        t = engine.schedule(p)
+        assert t["start"].tolist() == [1, 11, 1, 1, 2, 19, 20]
+        assert t["wait_cycles"][4] == 15
+        lost = t.totals.lost_cycles
+        assert lost[1, Pipe.V, [Wait.CROSS_CORE, Wait.DISPATCH]].tolist() == [12, 1 + 2]
+        assert lost[1, Pipe.MTE3, [Wait.CROSS_CORE, Wait.DISPATCH]].tolist() == [15, 5]
+        assert lost[1, Pipe.S, [Wait.CROSS_CORE, Wait.DISPATCH]].tolist() == [15, 0]
+        assert lost[0, Pipe.M].sum() == 1
+        assert lost.sum() == 12 + 3 + 15 + 5 + 15 + 1
+        assert t.totals.last_cycles[[0, 1, 1], [Pipe.M, Pipe.V, Pipe.MTE3]].tolist() == [11, 25, 21]
+        assert t.totals.unit_cycles.tolist() == [[4 + 6, 4]]
+
+
+def test_hits_and_shared_bandwidth_are_counted():
+    """Two cores load 40 bytes each over a link of 4 a cycle that each could use alone, then again from L2."""
+    rows = [load(40, 4), load(40, 4)]
+    p = program((0, rows), (1, rows), l2=L2Info("model", 1 << 20, 64, 256), dispatch=0)
+    for engine in (reference, compiled):
+        t = engine.schedule(p)
+        assert t["stretch_cycles"].sum() == t.totals.lost_cycles[:, Pipe.MTE2, Wait.BANDWIDTH].sum() > 0
+        assert t.totals.l2_hits.tolist() == [t["l2_hit"][row] for row in range(4)]
+        assert t.totals.l2_hits[[1, 3]].tolist() == [1, 1]
 
 
 @pytest.mark.parametrize(("pause", "doubles"), [(0, [4]), (6, [4]), (7, []), (20, [])])

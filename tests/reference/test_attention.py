@@ -2,11 +2,13 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from ascendsim.reference.attention import LAYOUTS, Attention, dropped, from_bnsd, to_bnsd
+from ascendsim.reference import attention
+from ascendsim.reference.attention import ALIBI_ROWS, LAYOUTS, Attention, from_bnsd, to_bnsd
 
 B, N2, G, S1, S2, D, DV = 2, 2, 2, 5, 7, 4, 3
 N1 = N2 * G
@@ -67,7 +69,8 @@ def test_forward_is_what_loops_give(pse_type, pse_shape, has_mask, has_drop):
     more = extras(1, pse_shape, has_mask, has_drop)
     got = layer.forward(q, k, v, **more)
     assert np.allclose(got.attention_in, plain(q, k, v, layer, **more), rtol=1e-13, atol=1e-13)
-    assert np.allclose(got.probabilities.sum(axis=-1), 1)
+    more.pop("drop_mask", None)
+    assert np.allclose(layer.probabilities(q, k, v, **more).sum(axis=-1), 1)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -97,6 +100,64 @@ def test_gradients_are_differences(layout, pse_type, pse_shape, has_mask, has_dr
             assert grad.reshape(-1)[at] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=2e-6, abs=2e-8)
 
 
+LENGTH = 1500
+"""Rows and columns of scores whose bias is cut to 1,024 rows."""
+
+
+def test_the_last_rows_of_a_bias_stand_for_all_of_it():
+    """A bias of i - j alone, whole and cut to its last rows, under a causal mask."""
+    rng = np.random.default_rng(9)
+    q, k, v, dy = (rng.normal(size=(2, 2, LENGTH, 2)) for _ in range(4))
+    slopes = rng.normal(size=(2, 2, 1, 1)) / 100
+    bias = slopes * (np.arange(LENGTH)[:, None] - np.arange(LENGTH))
+    masked = {"atten_mask": np.triu(np.ones((LENGTH, LENGTH), np.bool_), 1)}
+    layer = Attention(2, 0.7, pse_type=0)
+    whole, cut = (layer.backward(q, k, v, dy, pse=pse, **masked) for pse in (bias, bias[:, :, -ALIBI_ROWS:]))
+    for name in ("dq", "dk", "dv"):
+        assert np.allclose(getattr(cut, name), getattr(whole, name), rtol=1e-12, atol=1e-12)
+    assert cut.dpse.shape == (2, 2, ALIBI_ROWS, LENGTH)
+    diagonals = np.arange(LENGTH - ALIBI_ROWS, LENGTH)[:, None] - np.arange(LENGTH)
+    for number in (0, 1, 700, LENGTH - 1):
+        assert cut.dpse[1, 0][diagonals == number].sum() == pytest.approx(np.trace(whole.dpse[1, 0], -number), rel=1e-9)
+
+
+def test_gradients_of_a_cut_bias_are_differences(monkeypatch):
+    monkeypatch.setattr(attention, "ALIBI_ROWS", 3)
+    rng = np.random.default_rng(10)
+    q, k, v, dy = (rng.normal(size=(1, 2, 7, 3)) for _ in range(4))
+    pse, mask = rng.normal(size=(1, 2, 3, 7)), np.triu(np.ones((7, 7), np.bool_), 1)
+    layer, step = Attention(2, 0.6), 1e-6
+    grad = layer.backward(q, k, v, dy, pse=pse, atten_mask=mask).dpse
+    for at in np.ndindex(pse.shape):
+        ends = []
+        for sign in (1, -1):
+            moved = pse.copy()
+            moved[at] += sign * step
+            ends.append((dy * layer.forward(q, k, v, pse=moved, atten_mask=mask).attention_in).sum())
+        assert grad[at] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=2e-6, abs=2e-8)
+
+
+def test_scores_that_are_left_out_matter_for_rows_without_a_key_alone():
+    """Such a row has P = 1 / S2, here in the first two of seven columns."""
+    mask = np.zeros((S1, S2), np.bool_)
+    mask[:, 3:] = True
+    mask[2] = True
+    left_out = np.zeros((S1, S2), np.bool_)
+    left_out[:, 3:] = True
+    left_out[2, 2:] = True
+    q, k, v = make(11)
+    dy = np.random.default_rng(12).normal(size=(B, N1, S1, DV))
+    layer = Attention(N1, 0.5, kv_head_num=N2)
+    all_of_it, part = (layer.backward(q, k, v, dy, atten_mask=mask, left_out=left) for left in (None, left_out))
+    others = [0, 1, 3, 4]
+    assert np.array_equal(part.dq[:, :, others], all_of_it.dq[:, :, others])
+    assert not np.allclose(part.dq[:, :, 2], all_of_it.dq[:, :, 2])
+    missing = dy[:, :, 2].reshape(B, N2, G, DV).sum(axis=2) / S2
+    away = all_of_it.dv - part.dv
+    assert np.allclose(away[:, :, 2:], missing[:, :, None], rtol=1e-12)
+    assert not np.abs(away[:, :, :2]).any()
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_layout_and_back(layout):
     x = np.random.default_rng(5).normal(size=(B, N1, S1, D))
@@ -120,12 +181,13 @@ def test_a_row_without_keys_is_one_over_s2_in_the_kernels_and_zero_if_asked():
     mask = np.zeros((S1, S2), np.bool_)
     mask[2] = True
     q, k, v = make(6)
-    kernels = Attention(N1, 0.5, kv_head_num=N2).forward(q, k, v, atten_mask=mask)
-    assert np.allclose(kernels.probabilities[:, :, 2], 1 / S2)
-    assert kernels.hidden_rows.nonzero()[2].tolist() == [2] * (B * N1)
-    zero = Attention(N1, 0.5, kv_head_num=N2, hidden_row_is_zero=True).forward(q, k, v, atten_mask=mask)
-    assert not zero.probabilities[:, :, 2].any()
-    assert np.array_equal(zero.probabilities[:, :, 3], kernels.probabilities[:, :, 3])
+    layer = Attention(N1, 0.5, kv_head_num=N2)
+    kernels = layer.probabilities(q, k, v, atten_mask=mask)
+    assert np.allclose(kernels[:, :, 2], 1 / S2)
+    assert layer.forward(q, k, v, atten_mask=mask).hidden_rows.nonzero()[2].tolist() == [2] * (B * N1)
+    zero = replace(layer, hidden_row_is_zero=True).probabilities(q, k, v, atten_mask=mask)
+    assert not zero[:, :, 2].any()
+    assert np.array_equal(zero[:, :, 3], kernels[:, :, 3])
 
 
 def test_statistics_repeat_a_rows_value_eight_times():
@@ -133,12 +195,17 @@ def test_statistics_repeat_a_rows_value_eight_times():
     got = Attention(N1, 0.5, kv_head_num=N2).forward(q, k, v)
     scores = 0.5 * np.einsum("bnid,bnjd->bnij", q, np.repeat(k, G, axis=1))
     assert got.softmax_max.shape == got.softmax_sum.shape == (B, N1, S1, 8)
-    assert np.array_equal(got.softmax_max, np.repeat(scores.max(-1, keepdims=True), 8, -1))
+    assert np.array_equal(got.softmax_max, np.repeat(got.softmax_max[..., :1], 8, -1))
+    assert np.allclose(got.softmax_max[..., 0], scores.max(-1), rtol=1e-13)
     assert np.allclose(got.softmax_sum[..., 0], np.exp(scores - scores.max(-1, keepdims=True)).sum(-1))
 
 
 def test_the_lowest_bit_of_a_byte_is_the_first():
-    assert dropped(np.uint8([0b00000101, 1]), (9,)).tolist() == [1, 0, 1, 0, 0, 0, 0, 0, 1]
+    """Nine scores in a row; the values say which stay."""
+    layer = Attention(1, 1.0, keep_prob=0.5)
+    q, k, v = np.zeros((1, 1, 1, 1)), np.zeros((1, 1, 9, 1)), np.arange(1.0, 10).reshape(1, 1, 9, 1)
+    out = layer.forward(q, k, v, drop_mask=np.uint8([0b00000101, 1])).attention_in
+    assert out.item() == pytest.approx((1 + 3 + 9) / 9 / 0.5, rel=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +215,14 @@ def test_the_lowest_bit_of_a_byte_is_the_first():
         (lambda: to_bnsd(np.zeros((2, 3, 10)), "BSH", 4), r"BSH tensor of shape \(2, 3, 10\) with 4 heads"),
         (lambda: to_bnsd(np.zeros((2, 3, 4, 5)), "TND", 3), "layout 'TND' of shape .*: must be one of BSH, SBH"),
         (lambda: to_bnsd(np.zeros((2, 3, 4, 5)), "BNSD", 4), "BNSD tensor has 3 heads, 4 are wanted"),
-        (lambda: dropped(np.uint8([1]), (9,)), "the drop mask has 8 bits, 9 are needed"),
+        (
+            lambda: Attention(N1, 1.0, kv_head_num=N2).forward(*make(1), drop_mask=np.uint8([1])),
+            "the drop mask has 8 bits, 280 are needed",
+        ),
+        (
+            lambda: Attention(N1, 1.0, kv_head_num=N2).forward(*make(1), pse=np.zeros((1, N1, 2, S2))),
+            r"pse of shape \(1, 4, 2, 7\) does not spread to \(2, 4, 5, 7\)",
+        ),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(call, text):
