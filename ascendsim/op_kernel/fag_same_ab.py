@@ -7,7 +7,8 @@
 
 Flags between an AIC and its AIVs have two ids each, for even and odd rounds. An AIC waits for the tiles of block t - 1
 behind its products of block t, so these run beside the vector work; S, dA and what takes their place have two buffers
-in GM. Prescribed, an AIC may be no block ahead or two, with three ids for each flag, and have other numbers of buffers. The first sums are added behind such a flag, which an AIV sets behind SyncAll: so every core's zeros are there.
+in GM. The first sums are added behind such a flag, which an AIV sets behind SyncAll: so every core's zeros are there.
+Prescribed, an AIC may be no block ahead or two, with three ids for each flag, and have other numbers of buffers.
 The public kernel has a TPipe for each phase; here one buffer of UB serves all, with the same places.
 Products go through the matmul operator's own loop, as the library's is not published: a row of blocks keeps its A in
 L1, and loads of B pass by. Those of the L1-custom form stand in `fag_l1_custom` and `fag_l1_custom_sizes`.
