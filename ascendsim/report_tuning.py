@@ -21,7 +21,7 @@ def headlines(result: RunResult) -> list[tuple[str, str]]:
     if result.work is not None:
         lines.append(("work", work_text(result)))
     if result.comparison is not None:
-        lines.append(("prescribed", _comparison_text(result.comparison)))
+        lines.append(("prescribed", _comparison_text(result, result.comparison)))
     hits = read_hit_share(result.traffic)
     return lines if hits is None else [*lines, ("L2", f"{hits:.1%} of the bytes read are hits")]
 
@@ -140,12 +140,13 @@ def _ratio(name: str, here: float, there: float, form: str) -> tuple[str, ...]:
     return name, f"{here:{form}}", f"{there:{form}}", f"{here / there:.3f}" if there else "-"
 
 
-def _comparison_text(comparison: Comparison) -> str:
-    """What is prescribed, and why there is no default to compare it with if there is none."""
+def _comparison_text(result: RunResult, comparison: Comparison) -> str:
+    """What is prescribed and how long the default takes, or why it has no time."""
     given = ", ".join(f"{name} = {value}" for name, value in comparison.prescribed.items())
     if comparison.default is None:
         return f"{given}; the operator's own tiling cannot be timed: {comparison.reason}"
-    return given
+    here, there = result.makespan_cycles, comparison.default.makespan_cycles
+    return f"{given}: {here} cycles against {there} of the default tiling, {here / max(1, there):.3f} of it"
 
 
 def traffic_cells(result: RunResult) -> Cells:
