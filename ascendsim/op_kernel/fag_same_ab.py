@@ -430,12 +430,12 @@ class _Share:
     def placing(self, block: Block, t: SameAbTiling) -> _Placing:
         """Return the sub-tiles of a block's share."""
         has_prefix = t.call.params.sparse_mode in PREFIX_MODES
-        own_place = block.b if has_prefix else 0, block.s1 if t.bias else 0
-        alike = (block.rows, block.columns, block.s1 - block.s2, *own_place)
+        own = (block.b, block.s1) if has_prefix or t.bias else ()
+        alike = (block.rows, block.columns, block.s1 - block.s2, *own)
         if alike not in self.known:
             step = vector_step(t.call, t.tiling, block.columns)
-            own = shares(block.rows, block.columns, t.dealing.cut, *step)[self.number]
-            self.known[alike] = _Placing(tuple(_sub_tiles(own, block, t)))
+            part = shares(block.rows, block.columns, t.dealing.cut, *step)[self.number]
+            self.known[alike] = _Placing(tuple(_sub_tiles(part, block, t)))
         return self.known[alike]
 
 
