@@ -19,6 +19,7 @@ FILES = {
     "report.md", "timeline.png", "timeline.svg", "memory.png", "balance.png", "trace.json", "outputs.npz",
     "findings.json", "scenario.toml", "run.npz", "run.json",
 }  # fmt: skip
+PICTURES = {"timeline.png", "timeline.svg", "memory.png", "balance.png"}
 
 
 def _run(*arguments, cwd=ROOT, code=0):
@@ -103,7 +104,7 @@ def test_the_resolved_scenario_runs_from_its_folder(tmp_path, ascendsim):
 def test_same_scenario_same_bytes(tmp_path):
     for name in ("a", "b"):
         _run("run", "vector_add", "--out", tmp_path / name)
-    for file in sorted(FILES - {"timeline.png", "timeline.svg", "memory.png", "balance.png"}):
+    for file in sorted(FILES - PICTURES):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes(), file
 
 
@@ -335,12 +336,7 @@ def test_pictures_that_cannot_be_drawn_do_not_cost_the_run(tmp_path):
     assert done.stderr.startswith(f"error: {tmp_path / 'x'}: the pictures could not be drawn (exit code 1): ")
     assert done.stderr.strip().endswith("ImportError: broken on purpose; the other files are written")
     assert asc.load_run(tmp_path / "x").makespan_cycles == 1761
-    assert {p.name for p in (tmp_path / "x").iterdir()} == FILES - {
-        "timeline.png",
-        "timeline.svg",
-        "memory.png",
-        "balance.png",
-    }
+    assert {p.name for p in (tmp_path / "x").iterdir()} == FILES - PICTURES
 
 
 def test_a_chatty_painter_does_no_harm(tmp_path):
