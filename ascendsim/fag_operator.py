@@ -11,9 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ascendsim.device import Device
 from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, UINT8, DType
-from ascendsim.errors import Finding, InputError
+from ascendsim.errors import Finding, InputError, Rejected
 from ascendsim.fag_notes import hidden_rows, notes
 from ascendsim.op_host.fag_block_order import BlockOrder, dealt
+from ascendsim.op_host.fag_buffering import Buffering, buffered
 from ascendsim.op_host.fag_call import AXES, COMPRESSED_MASK_MODES, PREFIX_MODES, FagCall, read_shape
 from ascendsim.op_host.fag_checks import (
     drop_reasons,
@@ -26,13 +27,13 @@ from ascendsim.op_host.fag_checks import (
 from ascendsim.op_host.fag_dealing import dealing
 from ascendsim.op_host.fag_estimate import FLOP_CONVENTION, flop_per_score
 from ascendsim.op_host.fag_kernels import FagKernelTiling, kernel_tiling
+from ascendsim.op_host.fag_map import memory_maps
 from ascendsim.op_host.fag_params import INNER_PSE_TYPES, FagDtype, FagParams
 from ascendsim.op_host.fag_platform import fag_platform
-from ascendsim.op_host.fag_result import TileOverride
-from ascendsim.op_host.fag_shift import shifted
+from ascendsim.op_host.fag_result import FagTiling, TileOverride
+from ascendsim.op_host.fag_shift import SHIFT_STEP_BYTES, shifted
 from ascendsim.op_host.fag_tiling import fag_tiling
 from ascendsim.reference.attention import Attention
-from ascendsim.terms import DATABLOCK_BYTES
 from ascendsim.work import Work
 
 Array = NDArray[Any]
@@ -95,12 +96,29 @@ class FagKeys(BaseModel):
     vec_s2: int | None = Field(default=None, ge=1)
     units: int | None = Field(default=None, ge=1)
     cv_units: int | None = Field(default=None, ge=1)
-    workspace_shift_bytes: int = Field(default=0, ge=0, multiple_of=DATABLOCK_BYTES)
+    workspace_shift_bytes: int = Field(default=0, ge=0, multiple_of=SHIFT_STEP_BYTES)
     """How much later than the operator's all areas of the workspace begin, template SameAB."""
     block_order: BlockOrder = "blocks"
     """What goes to a core at a time, template SameAB."""
     block_cores: int | None = Field(default=None, ge=1)
     """How many AICs take blocks, template SameAB."""
+    look_ahead: int | None = Field(default=None, ge=0)
+    """Blocks that an AIC is ahead of its gradients, template SameAB: 0, 1 (the operator's) or 2."""
+    score_buffers: int | None = Field(default=None, ge=1)
+    """Of S and of dA in GM for each AIC, template SameAB."""
+    l1_buffers: int | None = Field(default=None, ge=1)
+    """Of A and of B in L1, products of SameAB that are not L1-custom."""
+    l0_buffers: int | None = Field(default=None, ge=1)
+    """Of A, of B and of C in L0, the same."""
+
+
+PRESCRIBED: Final = frozenset(
+    {
+        *("cv_s1", "cv_s2", "vec_s1", "vec_s2", "units", "cv_units", "workspace_shift_bytes", "block_order"),
+        *("block_cores", "look_ahead", "score_buffers", "l1_buffers", "l0_buffers"),
+    }
+)
+"""Keys that prescribe what the operator else decides."""
 
 
 # ---- host ------------------------------------------------------------------------------------------------------------
@@ -112,6 +130,7 @@ def fag_host(device: Device, shapes: Shapes, keys: FagKeys, nums: Mapping[str, i
     Raises:
         InputError: tensors that do not belong together, a call that the operator refuses, or one for whose template
             there is no kernel.
+        Rejected: what is prescribed does not fit, or the kernel cannot have it.
     """
     del nums
     params = _params(shapes, keys)
@@ -121,10 +140,19 @@ def fag_host(device: Device, shapes: Shapes, keys: FagKeys, nums: Mapping[str, i
         raise InputError("; ".join(map(_spelled, tiling.reasons)))
     call = FagCall(params, read_shape(params), fag_platform(device))
     _check_options(call)
+    if keys.cv_s1 or keys.cv_s2 or keys.vec_s1 or keys.vec_s2:
+        _check_fit(call, tiling, device)
     names = (*(name for name in (*INPUTS, *OUTPUTS, *OPTIONAL) if name in shapes), WORKSPACE)
-    return dealt(
-        shifted(kernel_tiling(call, tiling, names), keys.workspace_shift_bytes), keys.block_order, keys.block_cores
-    )
+    own = shifted(kernel_tiling(call, tiling, names), keys.workspace_shift_bytes)
+    asked = Buffering(keys.look_ahead, keys.score_buffers, keys.l1_buffers, keys.l0_buffers)
+    return dealt(buffered(own, asked), keys.block_order, keys.block_cores)
+
+
+def _check_fit(call: FagCall, tiling: FagTiling, device: Device) -> None:
+    """Refuse prescribed tiles that are larger than their places."""
+    found = [finding for one in memory_maps(call, tiling, device) for finding in one.findings()]
+    if found:
+        raise Rejected(found)
 
 
 def _prefixes_outside(params: FagParams) -> list[str]:

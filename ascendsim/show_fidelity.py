@@ -16,6 +16,7 @@ from ascendsim.fidelity.errors_of import Errors
 from ascendsim.fidelity.families import Bound
 from ascendsim.fidelity.judge import Fidelity, Judged, Verdict
 from ascendsim.fidelity.judge_kernels import JudgedKernel, KernelVerdict
+from ascendsim.fidelity.kernels.attention import CATEGORY, compared
 
 Cells = list[tuple[str, ...]]
 _FAMILY_COLUMNS = ("family", "arch", "rows", "covered", "median", "p90", "mean", "worst", "bound", "held")
@@ -134,6 +135,18 @@ def kernel_cells(found: KernelVerdict) -> Cells:
         )
         for j in found.covered
         if j.prediction is not None
+    ]
+
+
+_ATTENTION_COLUMNS = ("row", "what", "measured us", "predicted us", "error", "compared")
+
+
+def attention_cells(found: KernelVerdict) -> Cells:
+    """One line for each row of attention backward that is covered."""
+    return [
+        (j.row.id, j.row.op, f"{j.row.us:.6g}", f"{j.prediction.us:.6g}", f"{j.bias:+.1%}", compared(j.row))
+        for j in found.covered
+        if j.prediction is not None and j.row.category == CATEGORY
     ]
 
 
@@ -278,6 +291,8 @@ def _parts(found: Comparison) -> Iterator[str | Section]:
         yield from kernels_text(found.kernels)
         if found.kernels.covered:
             yield "Whole kernels", _KERNEL_COLUMNS, kernel_cells(found.kernels)
+        if cells := attention_cells(found.kernels):
+            yield "Attention backward: what is compared", _ATTENTION_COLUMNS, cells
         if len(found.kernels.covered) < len(found.kernels.rows):
             yield "Kernels that are not covered", ("why", "kernels"), uncovered_kernel_cells(found.kernels)
     yield from ((title, columns, cells(rows)) for title, columns, cells in _TABLES if cells(rows))
