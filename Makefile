@@ -24,6 +24,7 @@ unit: $(VENV)/.installed-test
 
 deep: $(VENV)/.installed-test
 	$(PY) tests/checks/mutant_scores.py
+	$(PY) tests/kernels/fag_cover.py
 	$(PY) tests/fuzz/fuzz_run.py --cases 100000
 	$(PY) tools/fit_costs.py --check
 

@@ -10,6 +10,7 @@ from pairwise import Case, Covering, covering
 from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, DType
 from ascendsim.errors import InputError
 from ascendsim.fag_operator import FagKeys, fag_host
+from ascendsim.op_host.fag_kernels import FagKernelTiling
 from ascendsim.scenario import Scenario, scenario_from
 
 TEMPLATES = {
@@ -45,6 +46,28 @@ FACTORS = {
 DECIDING = ("template", "S1,S2", "B,N1,N2", "AICs", "tiles", "dtype")
 """What else makes a call legal or not."""
 
+LARGE = tuple(
+    dict(zip(FACTORS, row.split(" | "), strict=True))
+    for row in (
+        # products of the L1-custom forms
+        "SameAB | bf16 | BSH | 2 | none | none | 1,1,1 | 128,128 | 1040,1040 | 2 | own",
+        "SameAB | bf16 | SBH | none | none | none | 1,2,1 | 64,64 | 528,560 | 1 | own",
+        "SameAB | bf16 | BSND | none | none | none | 1,2,1 | 128,128 | 1024,512 | 1 | own",
+        "SameAB | bf16 | BNSD | 3 | none | none | 1,1,1 | 256,256 | 528,1040 | 2 | own",
+        "SameAB | bf16 | BNSD | 4 | none | none | 1,1,1 | 192,128 | 560,528 | 1 | own",
+        "S1s2Bn2 | bf16 | BSH | none | none | none | 1,2,2 | 88,88 | 272,304 | 1 | own",
+        "S1s2Bn2 | bf16 | SBH | none | none | none | 2,2,1 | 72,72 | 304,272 | 1 | own",
+        "S1s2Bn2 | bf16 | BSND | none | none | none | 1,2,2 | 128,128 | 528,640 | 1 | own",
+        "S1s2Bn2 | bf16 | BNSD | none | none | none | 1,2,2 | 128,128 | 513,516 | 2 | own",
+        # a bias cut to its last rows
+        "SameAB | fp16 | BSND | 2 | bits | 1 1,N1,1024,S2 | 2,1,1 | 64,64 | 1040,1040 | 1 | own",
+        "SameAB det | bf16 | SBH | 2 | none | 0 B,N1,1024,S2 | 1,1,1 | 80,80 | 1040,1040 | 2 | own",
+        "S1s2Bn2gs1s2 | fp32 | BSH | 2 | none | 0 B,N1,1024,S2 | 1,1,1 | 64,64 | 1040,1040 | 1 | own",
+        "S1s2Bn2gs1s2 | bf16 | BNSD | 2 | bits | 1 B,N1,1024,S2 | 1,1,1 | 96,96 | 1040,1040 | 1 | own",
+    )
+)
+"""Cases apart: what needs hundreds of rows and of columns."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
@@ -69,14 +92,21 @@ def cover() -> Covering:
     return covering(FACTORS, DECIDING, reason)
 
 
-def reason(case: Case) -> str | None:
-    """Return why the case cannot be run, in the host's words; None where it can."""
-    if case["pse"].endswith("1,N1,S1,S2") and sizes(case).b == 1:
-        return "a bias of one batch is one of all where there is but one"
+def host(case: Case) -> FagKernelTiling:
+    """Return what the kernel is given.
+
+    Raises:
+        InputError: the case cannot be run.
+    """
     scenario = scenario_of(case)
     shapes = {name: (tuple(spec.shape), spec.element) for name, spec in scenario.tensors.items()}
+    return fag_host(scenario.load_device(), shapes, FagKeys.model_validate(scenario.tiling), {})
+
+
+def reason(case: Case) -> str | None:
+    """Return why the case cannot be run, in the host's words; None where it can."""
     try:
-        tiling = fag_host(scenario.load_device(), shapes, FagKeys.model_validate(scenario.tiling), {})
+        tiling = host(case)
     except InputError as error:
         return str(error)
     form = "none"
@@ -84,6 +114,8 @@ def reason(case: Case) -> str | None:
         form = "bytes" if tiling.tiling.pre and tiling.tiling.pre.expands_mask else "bits"
     if form != case["drop"]:
         return f"the template takes the dropout mask as {form} here"
+    if case["pse"].endswith(" 1,N1,S1,S2") and sizes(case).b == 1:
+        return "a bias for one batch is one for all where there is but one"
     return None
 
 
@@ -150,8 +182,8 @@ def _shapes(case: Case) -> dict[str, tuple[int, ...]]:
 
 
 def _named(axes: str, s: Sizes) -> tuple[int, ...]:
-    known = {"B": s.b, "N1": s.n1, "S1": s.s1, "S2": s.s2, "1": 1}
-    return tuple(known[axis] for axis in axes.split(","))
+    known = {"B": s.b, "N1": s.n1, "S1": s.s1, "S2": s.s2}
+    return tuple(known.get(axis) or int(axis) for axis in axes.split(","))
 
 
 def mask_shape(case: Case) -> tuple[int, ...] | None:
@@ -185,14 +217,16 @@ def _options(case: Case) -> dict[str, Any]:
 
 
 def _tiles(case: Case) -> dict[str, int]:
-    """Return tiles that make several blocks even of short sequences."""
+    """Return tiles that make several blocks even of short sequences, and several sub-tiles of a block."""
     if case["tiles"] == "own":
         return {}
     if case["template"] in ("N", "B"):
         return {"units": 1, "cv_units": 1}
-    s1, s2 = (272 if length > LONG else 32 for length in (sizes(case).s1, sizes(case).s2))
-    vector = {"S1s2Bn2gs1s2": (16, 16), "S1s2Bn2": (16, 32), "S1s2Bn2 det": (16, 32)}.get(case["template"])
-    return {"cv_s1": s1, "cv_s2": s2} | (dict(zip(("vec_s1", "vec_s2"), vector, strict=True)) if vector else {})
+    is_long = [length > LONG for length in (sizes(case).s1, sizes(case).s2)]
+    keys = {name: 256 if long else 32 for name, long in zip(("cv_s1", "cv_s2"), is_long, strict=True)}
+    if case["template"].startswith("S1s2Bn2"):
+        keys |= {"vec_s1": 64 if is_long[0] else 16, "vec_s2": 64 if is_long[1] else 32}
+    return keys
 
 
 # ---- its inputs ------------------------------------------------------------------------------------------------------
