@@ -33,7 +33,7 @@ from ascendsim.op_host.fag_platform import fag_platform
 from ascendsim.op_host.fag_result import FagTiling, TileOverride
 from ascendsim.op_host.fag_shift import SHIFT_STEP_BYTES, shifted
 from ascendsim.op_host.fag_tiling import fag_tiling
-from ascendsim.reference.attention import Attention
+from ascendsim.reference.attention import Attention, Part, to_bnsd
 from ascendsim.work import Work
 
 Array = NDArray[Any]
@@ -45,6 +45,8 @@ UNWRITTEN: Final = ("dpse",)
 """Outputs that the operator takes and never writes."""
 _UNREAD: Final = ("padding_mask", "softmax_in")
 OPTIONAL: Final = ("atten_mask", "pse_shift", "drop_mask", *_UNREAD, *UNWRITTEN)
+FORWARD: Final = frozenset({"softmax_max", "softmax_sum", "attention_in"})
+"""What a forward pass leaves: row by row, so that it can be made where it is read."""
 MADE: Final = frozenset({"softmax_max", "softmax_sum", "attention_in", "atten_mask", "pse_shift", "drop_mask"})
 """Inputs that `fill = "operator"` makes from the others."""
 WORKSPACE: Final = "workspace"
@@ -313,13 +315,16 @@ def _check_shapes(shapes: Shapes, params: FagParams) -> None:
 # ---- inputs that fit each other --------------------------------------------------------------------------------------
 
 
-def fag_made(inputs: Mapping[str, Array], keys: FagKeys, shapes: Shapes) -> dict[str, Array]:
+def fag_made(
+    inputs: Mapping[str, Array], keys: FagKeys, shapes: Shapes, wanted: Mapping[str, Array] | None = None
+) -> dict[str, Array]:
     """Return float64 values of inputs that follow from the others: masks, a bias, and what the forward pass leaves.
 
     Args:
         inputs: those that are given.
         keys: of the call.
         shapes: those that are wanted.
+        wanted: of what a forward pass leaves the elements that are read; None for all. Other rows may be 0.
     """
     made: dict[str, Array] = {}
     if "atten_mask" in shapes:
@@ -329,6 +334,8 @@ def fag_made(inputs: Mapping[str, Array], keys: FagKeys, shapes: Shapes) -> dict
     if "pse_shift" in shapes:
         shape, element = shapes["pse_shift"]
         made["pse_shift"] = _alibi(shape, _params(_shapes_of(inputs), keys)).astype(element.numpy).astype(np.float64)
+    if not FORWARD & set(shapes):
+        return made
     given = dict(inputs) | made
     params = _params(_shapes_of(given), keys)
     forward = _attention(params).forward(
@@ -338,6 +345,7 @@ def fag_made(inputs: Mapping[str, Array], keys: FagKeys, shapes: Shapes) -> dict
         pse=given.get("pse_shift"),
         atten_mask=_hidden(params, given.get("atten_mask")),
         drop_mask=_bits(given, keys),
+        wanted=None if wanted is None else _rows_read(params, wanted),
     )
     made |= {
         "softmax_max": forward.softmax_max,
@@ -345,6 +353,15 @@ def fag_made(inputs: Mapping[str, Array], keys: FagKeys, shapes: Shapes) -> dict
         "attention_in": forward.attention_in,
     }
     return {name: made[name] for name in shapes}
+
+
+def _rows_read(params: FagParams, wanted: Mapping[str, Array]) -> Array:
+    """Rows [B, N1, S1] of which something is read of what a forward pass leaves."""
+    assert params.layout != "TND"
+    statistics = [wanted[name] for name in ("softmax_max", "softmax_sum") if name in wanted]
+    out = [to_bnsd(wanted["attention_in"], params.layout, params.N1)] if "attention_in" in wanted else []
+    rows: Array = np.any([np.any(x, axis=-1) for x in (*statistics, *out)], axis=0)
+    return rows
 
 
 def _shapes_of(inputs: Mapping[str, Array]) -> Shapes:
@@ -434,18 +451,24 @@ def fag_notes(shapes: Shapes, keys: FagKeys, inputs: Mapping[str, Array]) -> tup
 
 
 def fag_reference(
-    inputs: Mapping[str, Array], keys: FagKeys, outputs: Mapping[str, DType], device: Device
+    inputs: Mapping[str, Array],
+    keys: FagKeys,
+    outputs: Mapping[str, DType],
+    device: Device,
+    wanted: Mapping[str, Array] | None = None,
 ) -> dict[str, tuple[Array, Array, str]]:
     """Return (values, how far off each may be, what to know) of the gradients.
 
     They are made in float64 from query, key, value and dy alone. Rows all of whose keys are hidden are as the kernel
-    has them: P = 1 / S2 in the blocks of scores that it computes; what to know is how far P = 0 would be away.
+    has them: P = 1 / S2 in the blocks of scores that it computes; what to know is how far P = 0 would be away. Rows of
+    which nothing is `wanted` (None: all are) may be anything.
     """
     params = _params(_shapes_of(inputs), keys)
-    values = _gradients(inputs, keys, _attention(params), _left_out(inputs, keys, device))
+    part = None if wanted is None else _part(params, wanted)
+    values = _gradients(inputs, keys, _attention(params), _left_out(inputs, keys, device), part)
     notes_of = dict.fromkeys(OUTPUTS, "")
     if hidden_rows(params, inputs.get("atten_mask"), has_mask="atten_mask" in inputs).any():
-        other = _gradients(inputs, keys, replace(_attention(params), hidden_row_is_zero=True), None)
+        other = _gradients(inputs, keys, replace(_attention(params), hidden_row_is_zero=True), None, part)
         for name, x in values.items():
             away = np.abs(x - other[name]).max()
             notes_of[name] = f"rows without a key have P = 1/S2 here, with P = 0 values are up to {away:.3g} away"
@@ -455,8 +478,16 @@ def fag_reference(
     }
 
 
+def _part(params: FagParams, wanted: Mapping[str, Array]) -> Part:
+    """Rows of the gradients of which something is wanted."""
+    assert params.layout != "TND"
+    heads = {"dq": params.N1, "dk": params.N2, "dv": params.N2}
+    rows = {n: np.asarray(np.any(to_bnsd(wanted[n], params.layout, count), axis=-1)) for n, count in heads.items()}
+    return Part(rows["dq"], rows["dk"] | rows["dv"])
+
+
 def _gradients(
-    inputs: Mapping[str, Array], keys: FagKeys, layer: Attention, left_out: Array | None
+    inputs: Mapping[str, Array], keys: FagKeys, layer: Attention, left_out: Array | None, part: Part | None
 ) -> dict[str, Array]:
     gradients = layer.backward(
         inputs["query"],
@@ -467,6 +498,7 @@ def _gradients(
         drop_mask=_bits(inputs, keys),
         atten_mask=_hidden(_params(_shapes_of(inputs), keys), inputs.get("atten_mask")),
         left_out=left_out,
+        part=part,
     )
     return {"dq": gradients.dq, "dk": gradients.dk, "dv": gradients.dv}
 

@@ -13,6 +13,7 @@ from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT, HALF, INT8, INT32, DType
 from ascendsim.errors import Finding, InputError
 from ascendsim.fag_operator import (
+    FORWARD,
     INPUTS,
     MADE,
     OPTIONAL,
@@ -70,6 +71,10 @@ class SoftmaxGradTiling(BaseModel):
         return value
 
 
+Wanted = Mapping[str, Array] | None
+"""By tensor: a flag for each element; None for all elements of all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reference:
     """What an operator's output should be, and how far it may be off, elementwise (None: no bound known)."""
@@ -94,8 +99,9 @@ class Operator:
     kernel: Kernel
     host: Callable[[Device, Shapes, Any, Mapping[str, int]], Any]
     """(device, shapes of the tensors, validated [tiling], buffers of each queue) -> what the kernel takes last."""
-    reference: Callable[[Mapping[str, Array], Any, Mapping[str, DType], Device], dict[str, Reference]]
-    """(inputs, validated [tiling], types of the outputs, device) -> reference of each output."""
+    reference: Callable[[Mapping[str, Array], Any, Mapping[str, DType], Device, Wanted], dict[str, Reference]]
+    """(inputs, validated [tiling], types of the outputs, device, elements of the outputs that are looked at) ->
+    reference of each output."""
     shapes: Callable[[tuple[int, ...], DType, Mapping[str, Any]], dict[str, tuple[int, ...]]] | None
     """(shape of its data, dtype, [tiling]) -> shape of each tensor; None where a tiling alone cannot be judged."""
     kernel_type: KernelType | None = None
@@ -108,8 +114,11 @@ class Operator:
     """What `host` returned -> blocks to launch where a scenario does not say; None for all of the device."""
     makes: frozenset[str] = frozenset()
     """Inputs that it can make from the others, so that they fit: fill = "operator"."""
-    made: Callable[[Mapping[str, Array], Any, Shapes], dict[str, Array]] | None = None
-    """(inputs that are given, validated [tiling], shapes of those to make) -> float64 values of these."""
+    makes_part: frozenset[str] = frozenset()
+    """Those of them of which it can make a part."""
+    made: Callable[[Mapping[str, Array], Any, Shapes, Wanted], dict[str, Array]] | None = None
+    """(inputs that are given, validated [tiling], shapes of those to make, elements of `makes_part` that are read) ->
+    float64 values of these."""
     unwritten: frozenset[str] = frozenset()
     """Outputs that it takes and never writes."""
     notes: Callable[[Shapes, Any, Mapping[str, Array]], tuple[Finding, ...]] | None = None
@@ -153,9 +162,9 @@ def _softmax_grad_host(
 
 
 def _softmax_grad_reference(
-    inputs: Mapping[str, Array], tiling: SoftmaxGradTiling, outputs: Mapping[str, DType], device: Device
+    inputs: Mapping[str, Array], tiling: SoftmaxGradTiling, outputs: Mapping[str, DType], device: Device, wanted: Wanted
 ) -> dict[str, Reference]:
-    del outputs, device
+    del outputs, device, wanted
     k = inputs["src"].shape[-1]
     grad, src = inputs["grad"].reshape(-1, k), inputs["src"].reshape(-1, k)
     values = softmax_grad(grad, src, is_front=tiling.is_front, ori_k=tiling.ori_k)
@@ -236,9 +245,9 @@ def _matmul_work(t: MatmulTiling, block_dim: int) -> Work:
 
 
 def _matmul_reference(
-    inputs: Mapping[str, Array], keys: MatmulKeys, outputs: Mapping[str, DType], device: Device
+    inputs: Mapping[str, Array], keys: MatmulKeys, outputs: Mapping[str, DType], device: Device, wanted: Wanted
 ) -> dict[str, Reference]:
-    del device
+    del device, wanted
     a = inputs["a"].T if keys.a_transposed else inputs["a"]
     b = inputs["b"].T if keys.b_transposed else inputs["b"]
     bias = inputs.get("bias")
@@ -253,9 +262,9 @@ def _fag_work(tiling: FagKernelTiling, block_dim: int) -> Work:
 
 
 def _fag_reference(
-    inputs: Mapping[str, Array], keys: FagKeys, outputs: Mapping[str, DType], device: Device
+    inputs: Mapping[str, Array], keys: FagKeys, outputs: Mapping[str, DType], device: Device, wanted: Wanted
 ) -> dict[str, Reference]:
-    return {name: Reference(*found) for name, found in fag_reference(inputs, keys, outputs, device).items()}
+    return {name: Reference(*found) for name, found in fag_reference(inputs, keys, outputs, device, wanted).items()}
 
 
 OPERATORS = {
@@ -313,6 +322,7 @@ OPERATORS = {
         workspace_bytes=fag_workspace_bytes,
         block_dim=fag_block_dim,
         makes=MADE,
+        makes_part=FORWARD,
         made=fag_made,
         unwritten=frozenset(UNWRITTEN),
         notes=fag_notes,
