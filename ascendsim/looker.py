@@ -52,6 +52,8 @@ class Looker:
     def __init__(self, tensors: tuple[TensorRef, ...]) -> None:
         self.notes: list[Note] = []
         """In the order in which the row reads and writes."""
+        self.moves: list[tuple[Note, Note]] = []
+        """Those of them that move bytes one for one: the source's and the destination's."""
         self.is_plain = True
         """Whether all that is read must have been written, and all that is written counts as written then."""
         self.takes_registers = self.sets_registers = False
@@ -88,6 +90,8 @@ class Looker:
         """Return what moves nothing."""
         self._note(src, src_at, writes=False)
         self._note(dst, dst_at, writes=True)
+        if src_at.size == dst_at.size > 0:
+            self.moves.append((self.notes[-2], self.notes[-1]))
         return _nothing
 
     def filler(self, dst: Operand, at: Lanes, value: Array | None) -> Step:

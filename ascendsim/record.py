@@ -160,6 +160,7 @@ class AiCore(
         self.kernel_type = builder.kernel_type
         self.kind = kinds[core % len(kinds)]
         """What this core is."""
+        self._is_cube = self.is_aic
         self._pipes = frozenset(self.device.core[self.kind.value].pipes.value)
         self._buffers = frozenset(("GM", *self.device.core[self.kind.value].buffers.value))
         self._events: dict[HardEvent, set[int]] = {e: set() for e in HardEvent}
@@ -560,10 +561,11 @@ class AiCore(
             self._run_tile(fn, values)
             return
         self._close_segment()
-        slots = [(a.index, a.address_bytes) for a in values if isinstance(a, GlobalTensor)]
+        slots = [(a.index, a.base_bytes + a.offset_bytes) for a in values if isinstance(a, GlobalTensor)]
         state = self._builder.number(self._state()) if self._replayed is None else self._replayed.exit_number
         end_bytes = self._pipe.ends if self._pipe else ()
-        key = (fn.function, self.is_aic, *map(self._key_of, values), self._captured(fn.function), state, end_bytes)
+        captured = self._captured(fn.function) if fn.function.__closure__ else ()
+        key = (fn.function, self._is_cube, *map(self._key_of, values), captured, state, end_bytes)
         known = self._builder.tiles.get(key)
         if known is None:
             self.settle()
@@ -594,7 +596,7 @@ class AiCore(
     def _key_of(self, argument: object) -> Hashable:
         """What of a tile's argument rows can depend on. Frozen dataclasses are taken apart once and then known."""
         if isinstance(argument, GlobalTensor):
-            modulo = argument.address_bytes % GM_ALIGN_BYTES
+            modulo = (argument.base_bytes + argument.offset_bytes) % GM_ALIGN_BYTES
             past_l2 = argument.cache_mode is CacheMode.CACHE_MODE_DISABLE
             return ("gm", argument.index, argument.dtype.code, argument.shape, modulo, past_l2)
         if type(argument) in _EXACT:
@@ -646,7 +648,7 @@ class AiCore(
         if self._segment.rows:
             template = self._builder.intern(self._segment)
             self._builder.log_call(self._core, template, -1, self._segment.slots)
-        self._segment = self._builder.new_segment("body", is_tile=False)
+            self._segment = self._builder.new_segment("body", is_tile=False)
 
     def _state(self) -> RecorderState:
         events = tuple((e, tuple(sorted(ids))) for e, ids in self._events.items() if ids)

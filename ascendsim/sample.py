@@ -4,12 +4,13 @@ A sample is the output of some tiles, and every row that this output depends on:
 which rows run, byte by byte, through the memories of each core and GM. What those rows leave is what a full run leaves;
 everything else stays unwritten. Which bytes a template touches is found once, by running its instructions against a
 context that only looks; what a template makes of the bytes still wanted on a core is remembered, so that a long program
-is walked at the price of a look-up for each call.
+is walked at the price of a look-up for each call. Calls that are needed are walked row by row, and rows that nothing
+depends on left out: a sum that others add to, too, would else bring in all that these calls do beside it.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from ascendsim.device import Device
 from ascendsim.errors import InputError
 from ascendsim.execute import Execution, execute
 from ascendsim.isa.instruction import Row
-from ascendsim.looker import Looker
+from ascendsim.looker import Looker, Note
 from ascendsim.memory import POISON, Bytes, GlobalTensor, Lanes
 from ascendsim.program import Places, Program, Template
 from ascendsim.progress import StageProgress
@@ -169,9 +170,9 @@ class Spans:
     @classmethod
     def of_lanes(cls, at: Lanes, offset: int) -> "Spans":
         """Return the bytes of lanes that count from `offset`."""
-        if at.strides == (1,):
-            first = np.array([offset + at.first], np.int64)
-            return cls.of(first, first + at.size)
+        if at.table is None and at.strides[-1] == 1:
+            starts = offset + Lanes(at.first, at.shape[:-1], at.strides[:-1]).offsets
+            return cls.of(starts, starts + at.shape[-1])
         return cls.of(at.offsets + offset, at.offsets + offset + 1)
 
     @classmethod
@@ -299,28 +300,169 @@ class _Footprints:
         return self._known[part]
 
 
+# ---- which rows of a call an output needs ----------------------------------------------------------------------------
+
+
+class _Place:
+    """Lanes in the on-chip memories, as flags of bytes see them."""
+
+    __slots__ = ("_at", "_start")
+
+    def __init__(self, at: Lanes, start: int) -> None:
+        self._at, self._start = at, start
+
+    def of(self, flags: Flags) -> Flags:
+        """Return the flags of the lanes, a view where they form a grid."""
+        if self._at.table is not None:
+            return flags[self._at.table + self._start]
+        return np.ndarray(self._at.shape, np.bool_, flags.data, self._start + self._at.first, self._at.strides)
+
+    def put(self, flags: Flags, value: Flags | bool) -> None:
+        """Set the flags of the lanes."""
+        if self._at.table is not None:
+            flags[self._at.table + self._start] = value
+        else:
+            self.of(flags)[...] = np.reshape(value, self._at.shape) if isinstance(value, np.ndarray) else value
+
+
+@dataclass(frozen=True, slots=True)
+class _Touch:
+    """What one row touches on chip, and of GM by slot, counted from the slot's base.
+
+    As of a footprint, the compare-mask register counts as a byte behind the memories. What is moved is no read or
+    write here: of that only what is wanted of the destination is wanted of the source.
+    """
+
+    moves: tuple[tuple[_Place, _Place], ...]
+    reads: tuple[_Place, ...]
+    writes: tuple[_Place, ...]
+    gm_reads: tuple[tuple[int, Spans], ...]
+    gm_writes: tuple[tuple[int, Spans], ...]
+    takes_registers: bool
+    sets_registers: bool
+
+
+def _touch(template: Template, row: Row, places: Places) -> _Touch:
+    looker = Looker(template.tensors)
+    looker.look(row)
+    moves = [pair for pair in looker.moves if all(_buffer(template, note) is not Buffer.GM for note in pair)]
+    moved = {id(note) for pair in moves for note in pair}
+    local: dict[bool, list[_Place]] = {False: [], True: []}
+    gm: dict[bool, list[tuple[int, Spans]]] = {False: [], True: []}
+    for note in looker.notes:
+        if _buffer(template, note) is Buffer.GM:
+            spans = Spans.of_lanes(note.at, note.operand.offset_bytes)
+            gm[note.writes].append((template.tensors[note.operand.tensor].slot, spans))
+        elif id(note) not in moved:
+            local[note.writes].append(_place(template, note, places))
+    register = _Place(Lanes.run(1), places.length_bytes)
+    if looker.compare_mask.is_read_first:
+        local[False].append(register)
+    if looker.compare_mask.is_set:
+        local[True].append(register)
+    return _Touch(
+        tuple((_place(template, src, places), _place(template, dst, places)) for src, dst in moves),
+        tuple(local[False]),
+        tuple(local[True]),
+        tuple(gm[False]),
+        tuple(gm[True]),
+        looker.takes_registers,
+        looker.sets_registers,
+    )
+
+
+def _buffer(template: Template, note: Note) -> Buffer:
+    return template.tensors[note.operand.tensor].buffer
+
+
+def _place(template: Template, note: Note, places: Places) -> _Place:
+    return _Place(note.at, places.of(template.tensors[note.operand.tensor]) + note.operand.offset_bytes)
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """What is wanted at a moment: on-chip bytes of a core, bytes of GM as addresses, a scalar register of a call."""
+
+    local: Flags
+    gm: Spans
+    register: bool
+
+    def pass_row(self, touch: _Touch, bases: Sequence[int | None]) -> bool:
+        """Go backwards over a row; whether it makes something that is wanted, so that it has to run."""
+        is_wanted = self.register and touch.sets_registers
+        for place in touch.writes:
+            is_wanted = is_wanted or bool(place.of(self.local).any())
+        for slot, spans in touch.gm_writes:
+            base = bases[slot]
+            is_wanted = is_wanted or (base is not None and self.gm.meets(spans.shifted(base)))
+        for _, dst in touch.moves:
+            is_wanted = is_wanted or bool(dst.of(self.local).any())
+        if is_wanted:
+            self._take(touch, bases)
+        return is_wanted
+
+    def _take(self, touch: _Touch, bases: Sequence[int | None]) -> None:
+        """A row runs: what it makes is not wanted before it, and what it takes is."""
+        self.register |= touch.takes_registers
+        for place in touch.writes:
+            place.put(self.local, value=False)
+        for slot, spans in touch.gm_writes:
+            base = bases[slot]
+            if base is not None:
+                self.gm -= spans.shifted(base)
+        for src, dst in touch.moves:
+            moved = dst.of(self.local).reshape(-1).copy()
+            dst.put(self.local, value=False)
+            src.put(self.local, src.of(self.local).reshape(-1) | moved)
+        for place in touch.reads:
+            place.put(self.local, value=True)
+        for slot, spans in touch.gm_reads:
+            base = bases[slot]
+            if base is not None:
+                self.gm |= spans.shifted(base)
+
+
+class _Touches:
+    """What the rows of templates touch."""
+
+    def __init__(self, program: Program) -> None:
+        self._templates = program.templates
+        self._places = program.places({})
+        self._known: dict[int, list[_Touch]] = {}
+
+    def __getitem__(self, number: int) -> list[_Touch]:
+        if number not in self._known:
+            template = self._templates[number]
+            with np.errstate(all="ignore"):
+                self._known[number] = [_touch(template, row, self._places) for row in template.rows]
+        return self._known[number]
+
+
 # ---- which calls an output needs ------------------------------------------------------------------------------------
 
 
 class _UbStates:
-    """Sets of UB bytes still wanted, by number (0: none), and what going backwards over a part makes of each."""
+    """Sets of on-chip bytes still wanted, by number (0: none), and which parts write some of each."""
 
     def __init__(self, parts: _Footprints) -> None:
         self._parts = parts
         self._numbers: dict[bytes, int] = {b"": 0}
         self._states = [NOTHING]
-        self._known: list[dict[int, tuple[bool, int]]] = [{}]
+        self._known: list[dict[int, bool]] = [{}]
 
-    def before(self, state: int, part: int) -> tuple[bool, int]:
-        """Return whether a part writes something wanted, and what is wanted before it if it runs."""
+    def writes_wanted(self, state: int, part: int) -> bool:
+        """Whether a part writes something wanted."""
         known = self._known[state].get(part)
         if known is None:
-            wanted, touched = self._states[state], self._parts[part]
-            known = (wanted.meets(touched.ub_writes), self._number((wanted - touched.ub_writes) | touched.ub_reads))
-            self._known[state][part] = known
+            known = self._known[state][part] = self._states[state].meets(self._parts[part].ub_writes)
         return known
 
-    def _number(self, spans: Spans) -> int:
+    def wanted(self, state: int) -> Spans:
+        """Return the bytes of a state."""
+        return self._states[state]
+
+    def number(self, spans: Spans) -> int:
+        """Return the state in which these bytes are wanted."""
         number = self._numbers.setdefault(spans.starts.tobytes() + spans.ends.tobytes(), len(self._states))
         if number == len(self._states):
             self._states.append(spans)
@@ -355,11 +497,14 @@ class Closure:
         self._turns = Turns(program)
         self.footprints = _Footprints(program, self._turns.parts)
         self._ub = _UbStates(self.footprints)
+        self._touches = _Touches(program)
+        self._length_bytes = program.places({}).length_bytes
         self.output = self.written_by(roots)
         self.roots = roots
         self._wanted = NOTHING
         self._wanted_runs: tuple[list[int], list[int]] = ([], [])
-        self._may_matter, self._reads_matter = self._meetings()
+        self._written = self._tensors_written()
+        self._may_matter = self._find_candidates()
         self._open: set[int] = set()
         """Calls whose registers are wanted."""
         self.needed = np.zeros(len(roots), np.bool_)
@@ -373,7 +518,8 @@ class Closure:
             (c, p) for s in self.order.stretches for c, p in zip(s.calls.tolist(), s.parts.tolist(), strict=True)
         ):
             first_slot = int(program.calls["slot_start"][call])
-            for slot, spans in self.footprints[part].gm_reads:
+            template, positions = self._turns.parts[part]
+            for slot, spans in (read for at in positions for read in self._touches[template][at].gm_reads):
                 if program.slot_tensor[first_slot + slot] == tensor.index:
                     base = int(program.slot_base_bytes[first_slot + slot]) - tensor.base_bytes
                     for start, end in zip(spans.starts.tolist(), spans.ends.tolist(), strict=True):
@@ -401,17 +547,22 @@ class Closure:
                     some = base[i : i + step, None]
                     yield (some + spans.starts).reshape(-1), (some + spans.ends).reshape(-1)
 
-    def _meetings(self) -> tuple[Flags, Flags]:
-        """(Calls whose writes to GM may be wanted by the output or a later call, calls whose reads of GM may be so)."""
-        written = self._hulls([p.gm_writes for p in self.footprints.of_templates])
+    def _tensors_written(self) -> frozenset[int]:
+        """Numbers of the GM tensors that calls write."""
+        found: set[int] = set()
+        for number in range(len(self.program.templates)):
+            slot_start = self.program.calls["slot_start"][self.program.calls["template"] == number]
+            for slot, _ in self.footprints[number].gm_writes:
+                found |= set(np.unique(self.program.slot_tensor[slot_start + slot]).tolist())
+        return frozenset(found)
+
+    def _find_candidates(self) -> Flags:
+        """Which calls may write GM that is wanted by the output or a later call."""
+        call, starts, ends = self._hulls([p.gm_writes for p in self.footprints.of_templates])
         read = self._hulls([p.gm_reads for p in self.footprints.of_templates])
-        wanted = Spans.of(read[1], read[2]) | self.output
-        ever_written = Spans.of(written[1], written[2])
-        count = len(self.program.calls["core"])
-        matter = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
-        for flags, spans, (call, starts, ends) in zip(matter, (wanted, ever_written), (written, read), strict=True):
-            flags[call[spans.touched(starts, ends)]] = True
-        return matter
+        found = np.zeros(len(self.program.calls["core"]), np.bool_)
+        found[call[(Spans.of(read[1], read[2]) | self.output).touched(starts, ends)]] = True
+        return found
 
     def _hulls(self, touched: list[tuple[tuple[int, Spans], ...]]) -> tuple[Ints, Ints, Ints]:
         """For each call and slot: (call, lowest GM address, end) of what is touched through it."""
@@ -432,36 +583,35 @@ class Closure:
         kept: list[Stretch] = []
         if self.program.is_cross:
             stretches = list(self._turns.all())
-            needed = self._needed_of(stretches)
-            ends = np.cumsum([len(s.calls) for s in stretches])[:-1]
-            kept = [s.only(chosen) for s, chosen in zip(stretches, np.split(needed, ends), strict=True)]
-            return [s for s in kept if s.calls.size or s.is_end]
+            return [s for s in self._needed_of(stretches) if s.calls.size or s.is_end]
         for number in range(self.program.core_count - 1, -1, -1):
-            stretch = self._turns.core(number)
-            kept.append(stretch.only(self._needed_of([stretch])))
+            kept += self._needed_of([self._turns.core(number)])
         return kept[::-1]
 
-    def _needed_of(self, stretches: list[Stretch]) -> Flags:
-        """Which rows of stretches are needed, from the last to the first of all their cores' rows."""
+    def _needed_of(self, stretches: list[Stretch]) -> list[Stretch]:
+        """What is needed of stretches, from the last to the first of all their cores' rows."""
         calls = np.concatenate([s.calls for s in stretches])
         parts = np.concatenate([s.parts for s in stretches])
         cores = np.repeat([s.core for s in stretches], [len(s.calls) for s in stretches])
         needed = np.zeros(len(calls), np.bool_)
-        is_candidate = (self.roots | self._may_matter)[calls] | self._sets_register()[parts]
+        is_candidate = (self.roots | self._may_matter)[calls] | self._sets_register(parts)
         if is_candidate.any():
-            needed[self._passed(cores, calls, parts, is_candidate)] = True
+            for at, part in self._passed(cores, calls, parts, is_candidate):
+                needed[at], parts[at] = True, part
         self.needed[calls[needed]] = True
-        return needed
+        ends = np.cumsum([len(s.calls) for s in stretches])[:-1]
+        split = zip(stretches, np.split(parts, ends), np.split(needed, ends), strict=True)
+        return [replace(s, parts=own).only(chosen) for s, own, chosen in split]
 
-    def _passed(self, cores: Ints, calls: Ints, parts: Ints, is_candidate: Flags) -> list[int]:
-        """Go backwards over rows and enter those that write what is wanted after them; return which these are.
+    def _passed(self, cores: Ints, calls: Ints, parts: Ints, is_candidate: Flags) -> list[tuple[int, int]]:
+        """Go backwards over rows and enter those that write what is wanted after them; return where, and which rows.
 
         Rows of a core on which nothing is wanted are looked at only if they are candidates.
         """
         core_list, call_list, part_list = cores.tolist(), calls.tolist(), parts.tolist()
         candidates, candidate_list = np.flatnonzero(is_candidate).tolist(), is_candidate.tolist()
         is_root = self.roots[calls].tolist()
-        states, needed, at = _States(), list[int](), len(call_list) - 1
+        states, needed, at = _States(), list[tuple[int, int]](), len(call_list) - 1
         while at >= 0:
             if not states:
                 place = bisect_right(candidates, at)
@@ -472,33 +622,64 @@ class Closure:
             state = states.get(core, 0)
             if state or candidate_list[at]:
                 call, part = call_list[at], part_list[at]
-                is_wanted, before = self._ub.before(state, part)
                 if (
-                    is_wanted
+                    self._ub.writes_wanted(state, part)
                     or is_root[at]
                     or (candidate_list[at] and self._writes_wanted(call, part))
                     or self._sets_wanted(call, part)
                 ):
-                    needed.append(at)
-                    states.put(core, before)
-                    self._pass_gm(call, part)
-                    self._pass_registers(call, part)
+                    own = self._written_by(call, part) if is_root[at] else NOTHING
+                    before, narrow = self._narrow(state, self._wanted | own, call, part)
+                    if narrow is not None:
+                        needed.append((at, narrow))
+                        states.put(core, before)
             at -= 1
         return needed
 
-    def _sets_register(self) -> Flags:
-        """By part: whether it sets a register that another part of its call may take."""
+    def _written_by(self, call: int, part: int) -> Spans:
+        """What a part of a call writes to GM, as addresses."""
+        first = int(self.program.calls["slot_start"][call])
+        found = NOTHING
+        for slot, spans in self.footprints[part].gm_writes:
+            found |= spans.shifted(int(self.program.slot_base_bytes[first + slot]))
+        return found
+
+    def _narrow(self, state: int, in_gm: Spans, call: int, part: int) -> tuple[int, int | None]:
+        """Go backwards over the rows of a part of a call, behind which these bytes of GM are wanted.
+
+        Returns:
+            What is wanted on the core before it, and the number of the rows that have to run, None for none.
+        """
+        template, positions = self._turns.parts[part]
+        wanted = _Wanted(np.zeros(self._length_bytes + 1, np.bool_), in_gm, call in self._open)
+        spans = self._ub.wanted(state)
+        for start, end in zip(spans.starts.tolist(), spans.ends.tolist(), strict=True):
+            wanted.local[start:end] = True
+        touches, bases = self._touches[template], self._bases(call, template)
+        left = tuple(position for position in reversed(positions) if wanted.pass_row(touches[position], bases))
+        if not left:
+            return state, None
+        self._want(wanted.gm)
+        if wanted.register:
+            self._open.add(call)
+        return self._ub.number(Spans.of_flags(wanted.local)), self._turns.parts.number(template, left[::-1])
+
+    def _bases(self, call: int, template: int) -> list[int | None]:
+        """Addresses of a call's slots; None for tensors that nobody writes."""
+        first = int(self.program.calls["slot_start"][call])
+        slots = range(first, first + self.program.templates[template].slots)
+        written, tensors = self._written, self.program.slot_tensor
+        return [int(self.program.slot_base_bytes[slot]) if tensors[slot] in written else None for slot in slots]
+
+    def _sets_register(self, parts: Ints) -> Flags:
+        """Whether parts set a register that other parts of their calls may take."""
         whole = len(self.program.templates)
-        count = len(self._turns.parts)
-        return np.array([part >= whole and self.footprints[part].sets_registers for part in range(count)], np.bool_)
+        found, place = np.unique(parts, return_inverse=True)
+        sets = [part >= whole and self.footprints[part].sets_registers for part in found.tolist()]
+        return np.array(sets, np.bool_)[place.reshape(-1)]
 
     def _sets_wanted(self, call: int, part: int) -> bool:
         return call in self._open and self.footprints[part].sets_registers
-
-    def _pass_registers(self, call: int, part: int) -> None:
-        """A call in parts: what sets registers that later rows take."""
-        if self.footprints[part].takes_registers:
-            self._open.add(call)
 
     def _want(self, spans: Spans) -> None:
         self._wanted = spans
@@ -516,15 +697,6 @@ class Closure:
             next_one = bisect_right(ends, base + int(spans.starts[0])) if len(spans) else len(ends)
             if next_one < len(ends) and starts[next_one] < base + int(spans.ends[-1]):
                 yield spans.shifted(base)
-
-    def _pass_gm(self, call: int, part: int) -> None:
-        """What is wanted of GM before a call that runs."""
-        for spans in list(self._near(call, part)):
-            self._want(self._wanted - spans)
-        if self._reads_matter[call]:
-            first_slot = int(self.program.calls["slot_start"][call])
-            for slot, spans in self.footprints[part].gm_reads:
-                self._want(self._wanted | spans.shifted(int(self.program.slot_base_bytes[first_slot + slot])))
 
 
 # ---- running a sample -----------------------------------------------------------------------------------------------

@@ -410,11 +410,8 @@ class TPipe:
     def __init__(self, asc: Core) -> None:
         self.asc = asc
         self._ends: dict[Buffer, int] = {}
-
-    @property
-    def ends(self) -> tuple[tuple[Buffer, int], ...]:
+        self.ends: tuple[tuple[Buffer, int], ...] = ()
         """How far each memory is handed out."""
-        return tuple(sorted(self._ends.items()))
 
     @property
     def end_bytes(self) -> int:
@@ -439,6 +436,7 @@ class TPipe:
             raise self.asc.fail(f"{que.name}: position {que.position.value} is no on-chip memory of arch {arch}")
         que.address_bytes = self._ends.get(place, 0)
         self._ends[place] = que.address_bytes + que.buffer_bytes * num
+        self.ends = tuple(sorted(self._ends.items()))
         if isinstance(que, TQue):
             que.attach()
         self._check_counts(que)

@@ -266,7 +266,7 @@ def test_a_register_lives_over_a_wait():
         roots = calls_of(program, "pass_on", number, core=2)
         sample, execution = checked(program, roots, lambda: memories(program, ("ws", "y", "z")))
         assert execution.findings == ()
-        assert sample.calls_run == 3
+        assert sample.calls_run == 2  # what is loaded of ws goes nowhere
 
 
 # ---- shipped --------------------------------------------------------------------------------------------------------

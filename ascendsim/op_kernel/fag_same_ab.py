@@ -428,10 +428,12 @@ class _Share:
     known: dict[Alike, _Placing]
 
     def placing(self, block: Block, t: SameAbTiling) -> _Placing:
-        """Return the sub-tiles of a block's share."""
+        """Return the sub-tiles of a block's share. How far the band's edges are matters where they may cut the block."""
+        apart, reach = block.s1 - block.s2, block.rows + block.columns
+        edges = (max(-reach, min(apart + edge, reach)) for edge in (t.next_tokens, -t.pre_tokens))
         has_prefix = t.call.params.sparse_mode in PREFIX_MODES
-        own = (block.b, block.s1) if has_prefix or t.bias else ()
-        alike = (block.rows, block.columns, block.s1 - block.s2, *own)
+        own = (block.b, block.s1, block.s2) if has_prefix or t.bias else ()
+        alike = (block.rows, block.columns, *edges, *own)
         if alike not in self.known:
             step = vector_step(t.call, t.tiling, block.columns)
             part = shares(block.rows, block.columns, t.dealing.cut, *step)[self.number]

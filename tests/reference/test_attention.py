@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ascendsim.reference import attention
-from ascendsim.reference.attention import ALIBI_ROWS, LAYOUTS, Attention, from_bnsd, to_bnsd
+from ascendsim.reference.attention import ALIBI_ROWS, LAYOUTS, Attention, Part, from_bnsd, to_bnsd
 
 B, N2, G, S1, S2, D, DV = 2, 2, 2, 5, 7, 4, 3
 N1 = N2 * G
@@ -228,3 +228,29 @@ def test_the_lowest_bit_of_a_byte_is_the_first():
 def test_what_does_not_fit_is_refused(call, text):
     with pytest.raises(ValueError, match=text):
         call()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("pse_shape", "has_mask", "has_drop"), [(None, False, False), ((B, N1, S1, S2), True, True)])
+@pytest.mark.parametrize("scores", [1, 2 * S2, 1 << 22])
+def test_what_is_wanted_is_what_it_would_be_of_all(layout, pse_shape, has_mask, has_drop, scores, monkeypatch):
+    rng = np.random.default_rng(scores)
+    layer = Attention(N1, 0.5, layout, N2, keep_prob=0.7 if has_drop else 1.0)
+    q, k, v = make(1, layout)
+    dy = from_bnsd(rng.normal(size=(B, N1, S1, DV)), layout)
+    more = extras(1, pse_shape, has_mask, has_drop)
+    whole, gradients = layer.forward(q, k, v, **more), layer.backward(q, k, v, dy, **more)
+    monkeypatch.setattr(attention, "MOST_SCORES", scores)  # rows at a time
+    rows, keys = rng.random((B, N1, S1)) < 0.3, rng.random((B, N2, S2)) < 0.3
+    keys[0] = False
+    part = layer.forward(q, k, v, **more, wanted=rows)
+    for name in ("softmax_max", "softmax_sum"):
+        assert np.allclose(getattr(part, name)[rows], getattr(whole, name)[rows], rtol=1e-14, atol=1e-14)
+        assert not getattr(part, name)[~rows].any()
+    outs = [to_bnsd(one.attention_in, layout, N1) for one in (part, whole)]
+    assert np.allclose(outs[0][rows], outs[1][rows], rtol=1e-14, atol=1e-14)
+    some = layer.backward(q, k, v, dy, **more, part=Part(rows, keys))
+    assert some.dpse is None
+    for name, heads, wanted in (("dq", N1, rows), ("dk", N2, keys), ("dv", N2, keys)):
+        got, want = (to_bnsd(getattr(one, name), layout, heads)[wanted] for one in (some, gradients))
+        assert np.allclose(got, want, rtol=1e-12, atol=1e-12)
