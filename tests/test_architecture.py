@@ -102,6 +102,15 @@ LAYERS = {
     "arrays": {"dtypes", "errors", "files"},
     "fag_notes": {"errors", "op_host"},
     "fag_operator": {"device", "dtypes", "errors", "fag_notes", "op_host", "reference"},
+    "atb_request": {"errors", "op_host"},
+    "atb": {
+        *("device", "dtypes", "errors", "fsg_answer", "machine", "op_host", "result", "scenario"),
+    },
+    "fsg_answer": {
+        *("checks", "device", "dtypes", "engine", "errors", "machine", "memory", "op_host", "op_kernel", "record"),
+        "terms",
+    },
+    "show_fsg": {"fsg_answer", "op_host", "terms"},
     "fsg_operator": {"device", "dtypes", "errors", "op_host", "reference", "terms", "work"},
     "fag": {
         *("device", "dtypes", "engine", "errors", "fag_answer", "fag_request", "machine", "op_host", "result"),
