@@ -1,4 +1,4 @@
-"""Tensors of an ATB operation as the command line gives them: NAME=HOW for what differs from what the parameters imply."""
+"""Tensors of an ATB operation from the command line: NAME=HOW for those that the parameters do not imply."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

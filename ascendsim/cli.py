@@ -485,7 +485,7 @@ def fsg(
         list[str] | None,
         typer.Option(
             "--tensor",
-            help="A tensor given otherwise, repeatable: yInput=bf16, yGrad=1024, output=2,512, yGrad:format=NZ, yGrad=null.",
+            help="A tensor given otherwise, repeatable: yInput=bf16, output=2,512, yGrad:format=NZ, yGrad=null.",
             metavar="NAME=HOW",
         ),
     ] = None,
@@ -511,9 +511,7 @@ def fsg(
     params = FastSoftMaxGradParam(head_num, lengths, reserved)
     implied = dict.fromkeys((one.name for one in (*INI.inputs, *INI.outputs)), params.desc)
     inputs, outputs = given_tensors(INI, implied, parse_tensors(tensors or [], INI))
-    found = answer(
-        params, soc, inputs=tuple(inputs), outputs=tuple(outputs), chosen=Chosen.of(parse_changes(changes))
-    )
+    found = answer(params, soc, inputs=tuple(inputs), outputs=tuple(outputs), chosen=Chosen.of(parse_changes(changes)))
     if as_json:
         _print_json(found.to_dict())
     else:

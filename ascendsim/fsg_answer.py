@@ -257,7 +257,10 @@ def answer(
 def _broken(tiling: FsgTiling, device: Device) -> list[Finding]:
     """What a prescribed number breaks."""
     largest = max(tiling.samples, key=tiling.used_bytes)
-    used, fill = tiling.peak_bytes, {"parts": f"queues {tiling.nums} x {largest.tile_bytes} B, tmp {tiling.tmp_bytes} B"}
+    used, fill = (
+        tiling.peak_bytes,
+        {"parts": f"queues {tiling.nums} x {largest.tile_bytes} B, tmp {tiling.tmp_bytes} B"},
+    )
     found = []
     if used > device.ub_bytes:
         found.append(CAP_UB_HW.finding("UB", got=used, wanted=device.ub_bytes, fill=fill))

@@ -17,7 +17,7 @@ def page(found: FsgAnswer) -> Iterator[str]:
     yield from _load(found, found.tiling)
     yield from _map(found, found.tiling)
     if found.estimate:
-        yield from _estimate(found, found.tiling)
+        yield from _estimate(found)
 
 
 def _head(found: FsgAnswer) -> Iterator[str]:
@@ -85,7 +85,7 @@ def _map(found: FsgAnswer, t: FsgTiling) -> Iterator[str]:
     yield from _table((("", "from", "B"), *((a.name, a.start_bytes, a.bytes) for a in found.areas(sample))))
 
 
-def _estimate(found: FsgAnswer, t: FsgTiling) -> Iterator[str]:
+def _estimate(found: FsgAnswer) -> Iterator[str]:
     device = found.device
     assert device is not None
     yield ""

@@ -190,6 +190,7 @@ LAYERS = {
     "cli": {
         *(
             "__init__",
+            "atb_request",
             "check_target",
             "device",
             "errors",
@@ -198,7 +199,9 @@ LAYERS = {
             "fidelity",
             "fidelityfolder",
             "files",
+            "fsg_answer",
             "machine",
+            "op_host",
             "painter",
             "progress",
             "report",
@@ -212,6 +215,7 @@ LAYERS = {
             "show",
             "show_fag",
             "show_findings",
+            "show_fsg",
             "show_rules",
             "show_fidelity",
             "show_tmp",
@@ -240,6 +244,7 @@ LAYERS = {
     "__main__": {"cli"},
     "__init__": {
         "api",
+        "atb",
         "device",
         "errors",
         "fag",
