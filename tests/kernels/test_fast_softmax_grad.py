@@ -169,7 +169,7 @@ def test_pipes_run_dry_between_items():
     ]
     calls = program.calls["template"].tolist()
     assert sum(calls.count(number) for number, _ in barriers) == 2 * 2
-    assert any("E-HAZARD" in code for barrier in barriers for code in errors(without(program, *barrier)))
+    assert any("E-RACE-WAR" in errors(without(program, *barrier)) for barrier in barriers)
 
 
 def test_queues_of_each_item_begin_at_0():
