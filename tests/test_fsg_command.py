@@ -1,8 +1,12 @@
 """`ascendsim fsg`: what it prints, what it exits with, what it says to wrong input."""
 
 import json
+import re
+import subprocess
+import sys
 
 import pytest
+from conftest import ROOT
 from typer.testing import CliRunner
 
 from ascendsim import atb, cli
@@ -52,7 +56,8 @@ def test_as_json():
     assert [s["seq_aligned"] for s in found["samples"]] == [496, 16, 544, 416]
     assert sum(found["load"]["elements"]) == 5528144
     assert found["load"]["balance"] == sum(found["load"]["elements"]) / 40 / max(found["load"]["elements"])
-    assert [area["start_bytes"] for area in found["samples"][0]["areas"]][:2] == [0, found["samples"][0]["tile_rows"] * 992]
+    first = found["samples"][0]
+    assert [area["start_bytes"] for area in first["areas"]][:2] == [0, first["tile_rows"] * 992]
     assert found["estimate"]["cycles"] == max(found["estimate"]["core_cycles"])
 
 
@@ -128,3 +133,21 @@ def test_the_estimate_is_near_a_run():
     found = atb.answer(atb.FastSoftMaxGradParam(8, [487, 16, 532, 413]))
     cycles = run_scenario("fast_softmax_grad_page", set={"machine.values": "none"}).makespan_cycles
     assert cycles <= found.cycles <= 1.15 * cycles
+
+
+def test_the_example_of_the_page():
+    text = (ROOT / "docs/fsg.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, check=True)
+    first, second, third = done.stdout.splitlines()
+    assert first == "ok NO_ERROR 2"
+    assert second.startswith("infer_shape ERROR_INVALID_TENSOR_INI_MATCH infer_shape: ")
+    assert third.startswith("[")
+
+
+def test_the_lines_of_the_page_are_printed():
+    text = (ROOT / "docs/fsg.md").read_text()
+    (block,) = re.findall(r"    \$ ascendsim fsg (.*?)\n\n", text, re.DOTALL)
+    words, *shown = block.split("\n")
+    printed = run(*words.split()).stdout.splitlines()
+    assert [line.strip() for line in shown if line.strip() not in [p.strip() for p in printed]] == ["..."] * 2

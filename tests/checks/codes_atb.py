@@ -56,7 +56,8 @@ calls("E-ATB-KERNEL", {"params": LARGE, "inputs": [LARGE.desc] * 2})
 
 def noted(value):
     """What is told of rows that all hold one value."""
-    return fsg_notes({}, FsgKeys(head_num=1, q_seq_len=[4, 8]), {"y_input": np.repeat(value, [16, 64]).astype(np.float16)})
+    y = np.repeat(value, [16, 64]).astype(np.float16)
+    return fsg_notes({}, FsgKeys(head_num=1, q_seq_len=[4, 8]), {"y_input": y})
 
 
 entry("I-FSG-ROWSUM", lambda: noted([0.25, 0.25]), lambda: noted([0.25, 0.125]))

@@ -86,7 +86,10 @@ def test_a_destroyed_pipe_makes_room_for_another():
     assert recording.complete
     assert recording.findings == ()
     program = recording.program
-    assert [(q.name, q.address_bytes, q.buffer_bytes, q.num) for q in program.ques] == [("q", 0, 96, 2), ("t", 192, 64, 1)]
+    assert [(q.name, q.address_bytes, q.buffer_bytes, q.num) for q in program.ques] == [
+        ("q", 0, 96, 2),
+        ("t", 192, 64, 1),
+    ]
     assert program.ub_high_water_bytes == 256
     assert [(row.op.name, *row.params) for row in rows(program)] == [
         *(("set_flag", HardEvent.V_MTE2, 0), ("wait_flag", HardEvent.V_MTE2, 0), ("pipe_barrier", Pipe.ALL)),
