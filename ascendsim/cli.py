@@ -106,6 +106,12 @@ def run(
     despite_findings: Annotated[
         bool, typer.Option("--despite-findings", help="Simulate although there are errors, where that has a meaning.")
     ] = False,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare/--no-compare", help="Where the scenario prescribes tiles, time the operator's own, too."
+        ),
+    ] = True,
     trace_time: Annotated[
         str, typer.Option("--time", help="Unit of trace.json: us, or cycle (1 cycle shown as 1 ns).")
     ] = "us",
@@ -113,8 +119,8 @@ def run(
 ) -> None:
     """Run a scenario: values, cycles, findings, pictures.
 
-    Writes a folder with report.md, timeline.png and .svg, memory.png, balance.png, trace.json, outputs.npz, findings.json and the
-    resolved scenario.
+    Writes a folder with report.md, timeline.png and .svg, memory.png, balance.png, trace.json, outputs.npz,
+    findings.json and the resolved scenario.
     """
     from ascendsim.machine import run as run_scenario
     from ascendsim.painter import Forked, Painter, started
@@ -135,6 +141,7 @@ def run(
                 engine,
                 windows=windows,
                 despite_findings=despite_findings,
+                compare=compare,
                 # an error found in values would still mark the pictures
                 on_timeline=None if despite_findings else lambda begun: begin_pictures(begun, painter),
                 progress=progress,

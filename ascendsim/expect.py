@@ -31,11 +31,11 @@ def judge(
     Raises:
         InputError: [expect] names an output, pair of pipes or reference that does not exist.
     """
-    return replace(result, expectations=tuple(_judged(result, scenario, inputs, computed or {})))
+    return replace(result, expectations=tuple(_judged(result, scenario, inputs, computed)))
 
 
 def _judged(
-    result: RunResult, scenario: Scenario, inputs: Mapping[str, Array], computed: Mapping[str, Array]
+    result: RunResult, scenario: Scenario, inputs: Mapping[str, Array], computed: Mapping[str, Array] | None
 ) -> Iterator[Expectation]:
     expect = scenario.expect
     if expect.us is not None:
@@ -58,7 +58,7 @@ def _judged(
         if result.values == "none":
             yield Expectation(f"values of {name}", "within tolerance of the reference", "not computed", met=None)
         else:
-            yield _values(result, scenario, inputs, name, spec, computed.get(name), known)
+            yield _values(result, scenario, inputs, name, spec, computed, known)
 
 
 def _peaks(result: RunResult, expect: ExpectSpec) -> Iterator[Expectation]:
@@ -84,13 +84,13 @@ def _values(
     inputs: Mapping[str, Array],
     name: str,
     spec: ValueSpec,
-    computed: Array | None,
+    computed: Mapping[str, Array] | None,
     known: dict[str, Reference],
 ) -> Expectation:
     """Judge an output; `known` keeps what the operator says of all of them."""
     if name not in result.outputs:
         raise InputError(f"expect.values.{name}: outputs are {', '.join(result.outputs)}")
-    reference = _reference(scenario, inputs, name, spec, known)
+    reference = _reference(scenario, inputs, name, spec, computed, known)
     got = result.outputs[name].astype(np.float64)
     if reference.values.size != got.size:
         shapes = f"the reference has shape {list(reference.values.shape)}, the output {list(got.shape)}"
@@ -102,7 +102,7 @@ def _values(
         if reference.bound is None:
             raise InputError(f'expect.values.{name}: bound = "operator" needs reference = "operator"')
         allowed = allowed + reference.bound
-    there = np.ones(got.shape, np.bool_) if computed is None else computed.reshape(got.shape)
+    there = np.ones(got.shape, np.bool_) if computed is None else computed[name].reshape(got.shape)
     found = _compare(name, got, reference.values, allowed, there)
     return replace(found, got=f"{found.got}; {reference.note}") if reference.note else found
 
@@ -129,7 +129,12 @@ def _compare(name: str, got: Array, want: Array, allowed: Array, there: Array) -
 
 
 def _reference(
-    scenario: Scenario, inputs: Mapping[str, Array], name: str, spec: ValueSpec, known: dict[str, Reference]
+    scenario: Scenario,
+    inputs: Mapping[str, Array],
+    name: str,
+    spec: ValueSpec,
+    computed: Mapping[str, Array] | None,
+    known: dict[str, Reference],
 ) -> Reference:
     if (spec.reference is None) == (spec.file is None):
         raise InputError(f"expect.values.{name}: give exactly one of reference and file")
@@ -148,7 +153,7 @@ def _reference(
         if name not in known:
             outputs = {n: scenario.tensors[n].element for n in operator.outputs if n in scenario.tensors}
             tiling = operator.tiling_model.model_validate(scenario.tiling)
-            known |= operator.reference(inputs, tiling, outputs, scenario.load_device())
+            known |= operator.reference(inputs, tiling, outputs, scenario.load_device(), computed)
         return known[name]
     assert spec.reference is not None
     function = load_function(spec.reference, scenario.folder, f"expect.values.{name}.reference")

@@ -11,9 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ascendsim.device import Device
 from ascendsim.dtypes import BFLOAT16, FLOAT, HALF, UINT8, DType
-from ascendsim.errors import Finding, InputError
+from ascendsim.errors import Finding, InputError, Rejected
 from ascendsim.fag_notes import hidden_rows, notes
 from ascendsim.op_host.fag_block_order import BlockOrder, dealt
+from ascendsim.op_host.fag_buffering import Buffering, buffered
 from ascendsim.op_host.fag_call import AXES, COMPRESSED_MASK_MODES, PREFIX_MODES, FagCall, read_shape
 from ascendsim.op_host.fag_checks import (
     drop_reasons,
@@ -26,13 +27,13 @@ from ascendsim.op_host.fag_checks import (
 from ascendsim.op_host.fag_dealing import dealing
 from ascendsim.op_host.fag_estimate import FLOP_CONVENTION, flop_per_score
 from ascendsim.op_host.fag_kernels import FagKernelTiling, kernel_tiling
+from ascendsim.op_host.fag_map import memory_maps
 from ascendsim.op_host.fag_params import INNER_PSE_TYPES, FagDtype, FagParams
 from ascendsim.op_host.fag_platform import fag_platform
-from ascendsim.op_host.fag_result import TileOverride
-from ascendsim.op_host.fag_shift import shifted
+from ascendsim.op_host.fag_result import FagTiling, TileOverride
+from ascendsim.op_host.fag_shift import SHIFT_STEP_BYTES, shifted
 from ascendsim.op_host.fag_tiling import fag_tiling
-from ascendsim.reference.attention import Attention
-from ascendsim.terms import DATABLOCK_BYTES
+from ascendsim.reference.attention import Attention, Part, to_bnsd
 from ascendsim.work import Work
 
 Array = NDArray[Any]
@@ -44,6 +45,8 @@ UNWRITTEN: Final = ("dpse",)
 """Outputs that the operator takes and never writes."""
 _UNREAD: Final = ("padding_mask", "softmax_in")
 OPTIONAL: Final = ("atten_mask", "pse_shift", "drop_mask", *_UNREAD, *UNWRITTEN)
+FORWARD: Final = frozenset({"softmax_max", "softmax_sum", "attention_in"})
+"""What a forward pass leaves: row by row, so that it can be made where it is read."""
 MADE: Final = frozenset({"softmax_max", "softmax_sum", "attention_in", "atten_mask", "pse_shift", "drop_mask"})
 """Inputs that `fill = "operator"` makes from the others."""
 WORKSPACE: Final = "workspace"
@@ -95,12 +98,29 @@ class FagKeys(BaseModel):
     vec_s2: int | None = Field(default=None, ge=1)
     units: int | None = Field(default=None, ge=1)
     cv_units: int | None = Field(default=None, ge=1)
-    workspace_shift_bytes: int = Field(default=0, ge=0, multiple_of=DATABLOCK_BYTES)
+    workspace_shift_bytes: int = Field(default=0, ge=0, multiple_of=SHIFT_STEP_BYTES)
     """How much later than the operator's all areas of the workspace begin, template SameAB."""
     block_order: BlockOrder = "blocks"
     """What goes to a core at a time, template SameAB."""
     block_cores: int | None = Field(default=None, ge=1)
     """How many AICs take blocks, template SameAB."""
+    look_ahead: int | None = Field(default=None, ge=0)
+    """Blocks that an AIC is ahead of its gradients, template SameAB: 0, 1 (the operator's) or 2."""
+    score_buffers: int | None = Field(default=None, ge=1)
+    """Of S and of dA in GM for each AIC, template SameAB."""
+    l1_buffers: int | None = Field(default=None, ge=1)
+    """Of A and of B in L1, products of SameAB that are not L1-custom."""
+    l0_buffers: int | None = Field(default=None, ge=1)
+    """Of A, of B and of C in L0, the same."""
+
+
+PRESCRIBED: Final = frozenset(
+    {
+        *("cv_s1", "cv_s2", "vec_s1", "vec_s2", "units", "cv_units", "workspace_shift_bytes", "block_order"),
+        *("block_cores", "look_ahead", "score_buffers", "l1_buffers", "l0_buffers"),
+    }
+)
+"""Keys that prescribe what the operator else decides."""
 
 
 # ---- host ------------------------------------------------------------------------------------------------------------
@@ -112,6 +132,7 @@ def fag_host(device: Device, shapes: Shapes, keys: FagKeys, nums: Mapping[str, i
     Raises:
         InputError: tensors that do not belong together, a call that the operator refuses, or one for whose template
             there is no kernel.
+        Rejected: what is prescribed does not fit, or the kernel cannot have it.
     """
     del nums
     params = _params(shapes, keys)
@@ -121,10 +142,19 @@ def fag_host(device: Device, shapes: Shapes, keys: FagKeys, nums: Mapping[str, i
         raise InputError("; ".join(map(_spelled, tiling.reasons)))
     call = FagCall(params, read_shape(params), fag_platform(device))
     _check_options(call)
+    if keys.cv_s1 or keys.cv_s2 or keys.vec_s1 or keys.vec_s2:
+        _check_fit(call, tiling, device)
     names = (*(name for name in (*INPUTS, *OUTPUTS, *OPTIONAL) if name in shapes), WORKSPACE)
-    return dealt(
-        shifted(kernel_tiling(call, tiling, names), keys.workspace_shift_bytes), keys.block_order, keys.block_cores
-    )
+    own = shifted(kernel_tiling(call, tiling, names), keys.workspace_shift_bytes)
+    asked = Buffering(keys.look_ahead, keys.score_buffers, keys.l1_buffers, keys.l0_buffers)
+    return dealt(buffered(own, asked), keys.block_order, keys.block_cores)
+
+
+def _check_fit(call: FagCall, tiling: FagTiling, device: Device) -> None:
+    """Refuse prescribed tiles that are larger than their places."""
+    found = [finding for one in memory_maps(call, tiling, device) for finding in one.findings()]
+    if found:
+        raise Rejected(found)
 
 
 def _prefixes_outside(params: FagParams) -> list[str]:
@@ -285,13 +315,16 @@ def _check_shapes(shapes: Shapes, params: FagParams) -> None:
 # ---- inputs that fit each other --------------------------------------------------------------------------------------
 
 
-def fag_made(inputs: Mapping[str, Array], keys: FagKeys, shapes: Shapes) -> dict[str, Array]:
+def fag_made(
+    inputs: Mapping[str, Array], keys: FagKeys, shapes: Shapes, wanted: Mapping[str, Array] | None = None
+) -> dict[str, Array]:
     """Return float64 values of inputs that follow from the others: masks, a bias, and what the forward pass leaves.
 
     Args:
         inputs: those that are given.
         keys: of the call.
         shapes: those that are wanted.
+        wanted: of what a forward pass leaves the elements that are read; None for all. Other rows may be 0.
     """
     made: dict[str, Array] = {}
     if "atten_mask" in shapes:
@@ -301,6 +334,8 @@ def fag_made(inputs: Mapping[str, Array], keys: FagKeys, shapes: Shapes) -> dict
     if "pse_shift" in shapes:
         shape, element = shapes["pse_shift"]
         made["pse_shift"] = _alibi(shape, _params(_shapes_of(inputs), keys)).astype(element.numpy).astype(np.float64)
+    if not FORWARD & set(shapes):
+        return made
     given = dict(inputs) | made
     params = _params(_shapes_of(given), keys)
     forward = _attention(params).forward(
@@ -310,6 +345,7 @@ def fag_made(inputs: Mapping[str, Array], keys: FagKeys, shapes: Shapes) -> dict
         pse=given.get("pse_shift"),
         atten_mask=_hidden(params, given.get("atten_mask")),
         drop_mask=_bits(given, keys),
+        wanted=None if wanted is None else _rows_read(params, wanted),
     )
     made |= {
         "softmax_max": forward.softmax_max,
@@ -317,6 +353,15 @@ def fag_made(inputs: Mapping[str, Array], keys: FagKeys, shapes: Shapes) -> dict
         "attention_in": forward.attention_in,
     }
     return {name: made[name] for name in shapes}
+
+
+def _rows_read(params: FagParams, wanted: Mapping[str, Array]) -> Array:
+    """Rows [B, N1, S1] of which something is read of what a forward pass leaves."""
+    assert params.layout != "TND"
+    statistics = [wanted[name] for name in ("softmax_max", "softmax_sum") if name in wanted]
+    out = [to_bnsd(wanted["attention_in"], params.layout, params.N1)] if "attention_in" in wanted else []
+    rows: Array = np.any([np.any(x, axis=-1) for x in (*statistics, *out)], axis=0)
+    return rows
 
 
 def _shapes_of(inputs: Mapping[str, Array]) -> Shapes:
@@ -406,18 +451,24 @@ def fag_notes(shapes: Shapes, keys: FagKeys, inputs: Mapping[str, Array]) -> tup
 
 
 def fag_reference(
-    inputs: Mapping[str, Array], keys: FagKeys, outputs: Mapping[str, DType], device: Device
+    inputs: Mapping[str, Array],
+    keys: FagKeys,
+    outputs: Mapping[str, DType],
+    device: Device,
+    wanted: Mapping[str, Array] | None = None,
 ) -> dict[str, tuple[Array, Array, str]]:
     """Return (values, how far off each may be, what to know) of the gradients.
 
     They are made in float64 from query, key, value and dy alone. Rows all of whose keys are hidden are as the kernel
-    has them: P = 1 / S2 in the blocks of scores that it computes; what to know is how far P = 0 would be away.
+    has them: P = 1 / S2 in the blocks of scores that it computes; what to know is how far P = 0 would be away. Rows of
+    which nothing is `wanted` (None: all are) may be anything.
     """
     params = _params(_shapes_of(inputs), keys)
-    values = _gradients(inputs, keys, _attention(params), _left_out(inputs, keys, device))
+    part = None if wanted is None else _part(params, wanted)
+    values = _gradients(inputs, keys, _attention(params), _left_out(inputs, keys, device), part)
     notes_of = dict.fromkeys(OUTPUTS, "")
     if hidden_rows(params, inputs.get("atten_mask"), has_mask="atten_mask" in inputs).any():
-        other = _gradients(inputs, keys, replace(_attention(params), hidden_row_is_zero=True), None)
+        other = _gradients(inputs, keys, replace(_attention(params), hidden_row_is_zero=True), None, part)
         for name, x in values.items():
             away = np.abs(x - other[name]).max()
             notes_of[name] = f"rows without a key have P = 1/S2 here, with P = 0 values are up to {away:.3g} away"
@@ -427,8 +478,16 @@ def fag_reference(
     }
 
 
+def _part(params: FagParams, wanted: Mapping[str, Array]) -> Part:
+    """Rows of the gradients of which something is wanted."""
+    assert params.layout != "TND"
+    heads = {"dq": params.N1, "dk": params.N2, "dv": params.N2}
+    rows = {n: np.asarray(np.any(to_bnsd(wanted[n], params.layout, count), axis=-1)) for n, count in heads.items()}
+    return Part(rows["dq"], rows["dk"] | rows["dv"])
+
+
 def _gradients(
-    inputs: Mapping[str, Array], keys: FagKeys, layer: Attention, left_out: Array | None
+    inputs: Mapping[str, Array], keys: FagKeys, layer: Attention, left_out: Array | None, part: Part | None
 ) -> dict[str, Array]:
     gradients = layer.backward(
         inputs["query"],
@@ -439,6 +498,7 @@ def _gradients(
         drop_mask=_bits(inputs, keys),
         atten_mask=_hidden(_params(_shapes_of(inputs), keys), inputs.get("atten_mask")),
         left_out=left_out,
+        part=part,
     )
     return {"dq": gradients.dq, "dk": gradients.dk, "dv": gradients.dv}
 

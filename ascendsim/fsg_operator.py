@@ -22,6 +22,8 @@ Array = NDArray[Any]
 Shapes = Mapping[str, tuple[tuple[int, ...], DType]]
 
 TENSORS: Final = ("y_input", "y_grad", "x_grad")
+PRESCRIBED: Final = frozenset({"tile_rows", "tmp_bytes", "cores"})
+"""Keys that prescribe what the host else decides."""
 QUEUE_NUMS: Final = dict.fromkeys(QUEUES, BUFFERS)
 PRECISION: Final = 1e-3
 """How far a value may be off, relative to itself and at least to 1: that of the operation's published kernel test."""

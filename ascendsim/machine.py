@@ -21,6 +21,7 @@ from ascendsim.checks.redundant import without
 from ascendsim.checks.static import UNDEFINED
 from ascendsim.checks.sums import without_consequences
 from ascendsim.checks.suppress import Suppression, set_apart, unused
+from ascendsim.comparison import Comparison
 from ascendsim.computed import Sample
 from ascendsim.context import ALIGN_OFFSET, ATOMIC_NOINIT, INDEX_RANGE, MMAD_NAN, OF_UNWRITTEN, OOB_PLACED
 from ascendsim.cost import links_of, template_schedules
@@ -29,7 +30,17 @@ from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT
 from ascendsim.engine import both, compiled, reference
 from ascendsim.engine.base import CrossMode, Engine, Keep, L2Info, ScheduleInput, Timeline, check_engine_name
-from ascendsim.errors import Deadlock, EnginesDiffer, Finding, InputError, Rejected, Rule, Severity, Suppressed
+from ascendsim.errors import (
+    AscendSimError,
+    Deadlock,
+    EnginesDiffer,
+    Finding,
+    InputError,
+    Rejected,
+    Rule,
+    Severity,
+    Suppressed,
+)
 from ascendsim.execute import dtype_array, execute
 from ascendsim.expect import judge
 from ascendsim.files import memory_bytes
@@ -40,7 +51,7 @@ from ascendsim.program import Program, QueInfo
 from ascendsim.progress import COMPILING, Progress, silent, stage
 from ascendsim.record import Kernel, record
 from ascendsim.result import RunResult
-from ascendsim.sample import choose_tiles, execute_sample
+from ascendsim.sample import Closure, choose_tiles, execute_closure
 from ascendsim.scenario import Scenario, TensorSpec, load_scenario
 from ascendsim.terms import HalfOverflow, KernelType, Pipe, ceil_div
 from ascendsim.user_code import load_function
@@ -122,6 +133,7 @@ def run(
     windows: Sequence[Window] = (),
     despite_findings: bool = False,
     arrays: Mapping[str, Array] | None = None,
+    compare: bool = False,
     on_timeline: Callable[[RunResult], None] | None = None,
     progress: Progress = silent,
 ) -> RunResult:
@@ -135,6 +147,7 @@ def run(
             lie behind its end are left out.
         despite_findings: simulate although there are findings of severity E, where that has a meaning.
         arrays: values of the tensors with fill = "array".
+        compare: also time the operator's own tiling where the scenario prescribes another.
         on_timeline: given the result as soon as there is a timeline, without outputs, findings and expectations, so
             that it can be drawn while values are computed. The run may still be rejected, or its result be marked as
             simulated despite findings.
@@ -192,8 +205,58 @@ def run(
         sample=values.sample,
         despite_findings=despite_findings and any(f.severity is Severity.ERROR for f in kept),
         suppressed=suppressed,
+        comparison=_comparison(loaded, progress) if compare else None,
     )
     return judge(result, loaded, ready.inputs, values.computed)
+
+
+def _comparison(scenario: Scenario, progress: Progress) -> Comparison | None:
+    """Time the operator's own tiling; None where the scenario prescribes nothing."""
+    operator = scenario.find_operator()
+    if operator is None:
+        return None
+    defaults = {name: field.default for name, field in operator.tiling_model.model_fields.items()}
+    given = {
+        name: scenario.tiling[name]
+        for name in sorted(operator.prescribed & set(scenario.tiling))
+        if scenario.tiling[name] != defaults[name]
+    }
+    if not given:
+        return None
+    own = {name: value for name, value in scenario.tiling.items() if name not in given}
+    try:
+        return Comparison(given, _timed(scenario.model_copy(update={"tiling": own}), progress).figures)
+    except AscendSimError as error:
+        return Comparison(given, None, str(error))
+
+
+def _timed(scenario: Scenario, progress: Progress) -> RunResult:
+    """Record a scenario and schedule it, without a check, values or rows."""
+    ready = _prepare(scenario, with_data=False)
+    recording = record(
+        ready.kernel,
+        ready.device,
+        ready.block_dim,
+        ready.gm,
+        (ready.argument,),
+        stage(progress, "record the default"),
+        ready.kernel_type,
+    )
+    if not recording.complete:
+        raise Rejected(recording.findings)
+    keep = Keep(np.zeros(len(recording.program.calls["core"]), np.bool_))
+    timeline = schedule(recording.program, ready.device, l2_mode=scenario.machine.l2, progress=progress, keep=keep)
+    return RunResult(
+        name=scenario.name,
+        device=ready.device,
+        program=recording.program,
+        timeline=timeline,
+        outputs={},
+        findings=(),
+        scenario=scenario.resolved(),
+        values="none",
+        work=ready.work,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,13 +300,15 @@ def _compute(ready: _Prepared, program: Program, progress: Progress) -> _Values:
     how = ready.scenario.machine
     if how.values == "none":
         return _Values({}, {}, (), None)
-    gm = tuple(_gm_bytes(g, ready.inputs) for g in ready.gm)
     overflow = None if how.half_overflow is None else HalfOverflow(how.half_overflow)
     sample, told = None, stage(progress, "values")
     if how.sample is not None:
-        roots = choose_tiles(program, tuple(how.sample), how.sample_seed or 0, how.sample_tiles or 1)
-        execution, sample = execute_sample(program, ready.device, gm, roots, overflow=overflow, progress=told)
+        closure = Closure(program, _sampled(ready, program, tuple(how.sample)))
+        inputs = ready.inputs | _made_where_read(ready, closure)
+        gm = tuple(_gm_bytes(g, inputs) for g in ready.gm)
+        execution, sample = execute_closure(closure, ready.device, gm, overflow=overflow, progress=told)
     else:
+        gm = tuple(_gm_bytes(g, ready.inputs) for g in ready.gm)
         execution = execute(program, ready.device, gm, overflow=overflow, progress=told)
     named = {g.name: (g, memory) for g, memory in zip(ready.gm, gm, strict=True)}
     outputs = {n: named[n] for n, spec in ready.scenario.tensors.items() if spec.role == "output"}
@@ -253,6 +318,23 @@ def _compute(ready: _Prepared, program: Program, progress: Progress) -> _Values:
         execution.findings,
         sample,
     )
+
+
+def _sampled(ready: _Prepared, program: Program, ways: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Which calls write the sample: tiles of the outputs, not of what cores hand each other."""
+    how, tensors = ready.scenario.machine, ready.scenario.tensors
+    outputs = frozenset(g.index for g in ready.gm if g.name in tensors and tensors[g.name].role == "output")
+    return choose_tiles(program, ways, how.sample_seed or 0, how.sample_tiles or 1, outputs or None)
+
+
+def _made_where_read(ready: _Prepared, closure: Closure) -> dict[str, Array]:
+    """Inputs that the operator makes, where a sample reads them."""
+    scenario, operator = ready.scenario, ready.scenario.find_operator()
+    late = _to_make(scenario, operator, with_parts=True).keys() - ready.inputs.keys()
+    if operator is None or not late:
+        return {}
+    read = {g.name: closure.read_of(g) for g in ready.gm if g.name in late}
+    return _made(scenario, operator, ready.inputs, tuple(late), read)
 
 
 def check(
@@ -431,7 +513,7 @@ def _user_kernel(scenario: Scenario) -> Kernel:
 def _inputs(scenario: Scenario, operator: Operator | None, arrays: Mapping[str, Array]) -> dict[str, Array]:
     inputs: dict[str, Array] = {}
     parts = _parts(scenario, operator)
-    to_make = {n: s for n, s in scenario.tensors.items() if s.fill == "operator" and operator is not None}
+    to_make = _to_make(scenario, operator, with_parts=scenario.machine.values != "sample")
     for name, spec in scenario.tensors.items():
         where = f"tensors.{name}"
         if spec.file is not None:
@@ -439,12 +521,10 @@ def _inputs(scenario: Scenario, operator: Operator | None, arrays: Mapping[str, 
             inputs[name] = load_array(path, spec.key, spec.element, tuple(spec.shape), where)
         elif spec.fill == "array" and name in arrays:
             inputs[name] = _handed_over(arrays[name], spec, where)
-        elif spec.role == "input" and name not in to_make:
+        elif spec.role == "input" and (operator is None or spec.fill != "operator"):
             inputs[name] = make_fill(spec, where, parts)
-    if to_make and operator is not None and operator.made is not None:
-        shapes = {name: (tuple(spec.shape), spec.element) for name, spec in to_make.items()}
-        made = operator.made(inputs, operator.tiling_model.model_validate(scenario.tiling), shapes)
-        inputs |= {name: round_once(made[name], spec.element) for name, spec in to_make.items()}
+    if to_make and operator is not None:
+        inputs |= _made(scenario, operator, inputs, tuple(to_make), None)
     return inputs
 
 
@@ -453,6 +533,28 @@ def _parts(scenario: Scenario, operator: Operator | None) -> tuple[tuple[int, in
     if operator is None or operator.parts is None:
         return ()
     return operator.parts(operator.tiling_model.model_validate(scenario.tiling))
+
+
+def _to_make(scenario: Scenario, operator: Operator | None, *, with_parts: bool) -> dict[str, TensorSpec]:
+    """Inputs that the operator is to make; without those that are made where a sample reads them, if so asked."""
+    if operator is None:
+        return {}
+    later = frozenset[str]() if with_parts else operator.makes_part
+    return {n: s for n, s in scenario.tensors.items() if s.fill == "operator" and n not in later}
+
+
+def _made(
+    scenario: Scenario,
+    operator: Operator,
+    inputs: Mapping[str, Array],
+    names: Sequence[str],
+    read: Mapping[str, Array] | None,
+) -> dict[str, Array]:
+    assert operator.made is not None
+    specs = {name: scenario.tensors[name] for name in names}
+    shapes = {name: (tuple(spec.shape), spec.element) for name, spec in specs.items()}
+    made = operator.made(inputs, operator.tiling_model.model_validate(scenario.tiling), shapes, read)
+    return {name: round_once(made[name], spec.element) for name, spec in specs.items()}
 
 
 def _handed_over(array: Array, spec: TensorSpec, where: str) -> Array:

@@ -124,7 +124,7 @@ class GlobalTensor:
     @property
     def tensor_bytes(self) -> int:
         """Length of the whole tensor."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.bytes
+        return prod(self.shape) * self.dtype.bytes
 
     @property
     def count(self) -> int:

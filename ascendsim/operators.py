@@ -13,10 +13,12 @@ from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT, HALF, INT8, INT32, DType
 from ascendsim.errors import Finding, InputError
 from ascendsim.fag_operator import (
+    FORWARD,
     INPUTS,
     MADE,
     OPTIONAL,
     OUTPUTS,
+    PRESCRIBED,
     UNWRITTEN,
     FagKeys,
     fag_block_dim,
@@ -27,6 +29,7 @@ from ascendsim.fag_operator import (
     fag_work,
     fag_workspace_bytes,
 )
+from ascendsim.fsg_operator import PRESCRIBED as FSG_PRESCRIBED
 from ascendsim.fsg_operator import (
     QUEUE_NUMS,
     FsgKeys,
@@ -81,6 +84,10 @@ class SoftmaxGradTiling(BaseModel):
         return value
 
 
+Wanted = Mapping[str, Array] | None
+"""By tensor: a flag for each element; None for all elements of all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reference:
     """What an operator's output should be, and how far it may be off, elementwise (None: no bound known)."""
@@ -105,8 +112,9 @@ class Operator:
     kernel: Kernel
     host: Callable[[Device, Shapes, Any, Mapping[str, int]], Any]
     """(device, shapes of the tensors, validated [tiling], buffers of each queue) -> what the kernel takes last."""
-    reference: Callable[[Mapping[str, Array], Any, Mapping[str, DType], Device], dict[str, Reference]]
-    """(inputs, validated [tiling], types of the outputs, device) -> reference of each output."""
+    reference: Callable[[Mapping[str, Array], Any, Mapping[str, DType], Device, Wanted], dict[str, Reference]]
+    """(inputs, validated [tiling], types of the outputs, device, elements of the outputs that are looked at) ->
+    reference of each output."""
     shapes: Callable[[tuple[int, ...], DType, Mapping[str, Any]], dict[str, tuple[int, ...]]] | None
     """(shape of its data, dtype, [tiling]) -> shape of each tensor; None where a tiling alone cannot be judged."""
     kernel_type: KernelType | None = None
@@ -119,14 +127,19 @@ class Operator:
     """What `host` returned -> blocks to launch where a scenario does not say; None for all of the device."""
     makes: frozenset[str] = frozenset()
     """Inputs that it can make from the others, so that they fit: fill = "operator"."""
-    made: Callable[[Mapping[str, Array], Any, Shapes], dict[str, Array]] | None = None
-    """(inputs that are given, validated [tiling], shapes of those to make) -> float64 values of these."""
+    makes_part: frozenset[str] = frozenset()
+    """Those of them of which it can make a part."""
+    made: Callable[[Mapping[str, Array], Any, Shapes, Wanted], dict[str, Array]] | None = None
+    """(inputs that are given, validated [tiling], shapes of those to make, elements of `makes_part` that are read) ->
+    float64 values of these."""
     unwritten: frozenset[str] = frozenset()
     """Outputs that it takes and never writes."""
     notes: Callable[[Shapes, Any, Mapping[str, Array]], tuple[Finding, ...]] | None = None
     """(shapes of the tensors, validated [tiling], inputs as far as there are any) -> what to know of the call."""
     parts: Callable[[Any], tuple[tuple[int, int], ...]] | None = None
     """(validated [tiling]) -> (rows, their length) of each part of its flat inputs, for fill = "softmax_rows"."""
+    prescribed: frozenset[str] = frozenset()
+    """Keys of [tiling] that prescribe what the host else decides."""
     work: Callable[[Any, int], Work] | None = None
     """(what `host` returned, block_dim) -> its floating-point operations, and who does how much of them."""
 
@@ -164,9 +177,9 @@ def _softmax_grad_host(
 
 
 def _softmax_grad_reference(
-    inputs: Mapping[str, Array], tiling: SoftmaxGradTiling, outputs: Mapping[str, DType], device: Device
+    inputs: Mapping[str, Array], tiling: SoftmaxGradTiling, outputs: Mapping[str, DType], device: Device, wanted: Wanted
 ) -> dict[str, Reference]:
-    del outputs, device
+    del outputs, device, wanted
     k = inputs["src"].shape[-1]
     grad, src = inputs["grad"].reshape(-1, k), inputs["src"].reshape(-1, k)
     values = softmax_grad(grad, src, is_front=tiling.is_front, ori_k=tiling.ori_k)
@@ -203,6 +216,10 @@ class MatmulKeys(BaseModel):
     a_full_load: bool = False
     relu: bool = False
     unit_flag: bool = False
+
+
+_BLOCKS = frozenset({"base_m", "base_n", "base_k", "single_core_m", "single_core_n", "step_k"})
+"""Keys of the matmul operators that prescribe blocks."""
 
 
 def _matmul_host(device: Device, shapes: Shapes, keys: MatmulKeys, nums: Mapping[str, int]) -> MatmulTiling:
@@ -243,9 +260,9 @@ def _matmul_work(t: MatmulTiling, block_dim: int) -> Work:
 
 
 def _matmul_reference(
-    inputs: Mapping[str, Array], keys: MatmulKeys, outputs: Mapping[str, DType], device: Device
+    inputs: Mapping[str, Array], keys: MatmulKeys, outputs: Mapping[str, DType], device: Device, wanted: Wanted
 ) -> dict[str, Reference]:
-    del device
+    del device, wanted
     a = inputs["a"].T if keys.a_transposed else inputs["a"]
     b = inputs["b"].T if keys.b_transposed else inputs["b"]
     bias = inputs.get("bias")
@@ -260,14 +277,15 @@ def _fag_work(tiling: FagKernelTiling, block_dim: int) -> Work:
 
 
 def _fag_reference(
-    inputs: Mapping[str, Array], keys: FagKeys, outputs: Mapping[str, DType], device: Device
+    inputs: Mapping[str, Array], keys: FagKeys, outputs: Mapping[str, DType], device: Device, wanted: Wanted
 ) -> dict[str, Reference]:
-    return {name: Reference(*found) for name, found in fag_reference(inputs, keys, outputs, device).items()}
+    return {name: Reference(*found) for name, found in fag_reference(inputs, keys, outputs, device, wanted).items()}
 
 
 def _fsg_reference(
-    inputs: Mapping[str, Array], keys: FsgKeys, outputs: Mapping[str, DType], device: Device
+    inputs: Mapping[str, Array], keys: FsgKeys, outputs: Mapping[str, DType], device: Device, wanted: Wanted
 ) -> dict[str, Reference]:
+    del wanted
     return {name: Reference(*found) for name, found in fsg_reference(inputs, keys, outputs, device).items()}
 
 
@@ -295,6 +313,7 @@ OPERATORS = {
         shapes=None,
         kernel_type=KernelType.AIC_ONLY,
         work=_matmul_work,
+        prescribed=_BLOCKS,
     ),
     "matmul_bias": Operator(
         name="matmul_bias",
@@ -308,6 +327,7 @@ OPERATORS = {
         shapes=None,
         kernel_type=KernelType.AIC_ONLY,
         work=_matmul_work,
+        prescribed=_BLOCKS,
     ),
     "flash_attention_score_grad": Operator(
         name="flash_attention_score_grad",
@@ -324,10 +344,12 @@ OPERATORS = {
         workspace_bytes=fag_workspace_bytes,
         block_dim=fag_block_dim,
         makes=MADE,
+        makes_part=FORWARD,
         made=fag_made,
         unwritten=frozenset(UNWRITTEN),
         notes=fag_notes,
         work=_fag_work,
+        prescribed=PRESCRIBED,
     ),
     "fast_softmax_grad": Operator(
         name="fast_softmax_grad",
@@ -342,6 +364,7 @@ OPERATORS = {
         block_dim=fsg_block_dim,
         notes=fsg_notes,
         parts=fsg_parts,
+        prescribed=FSG_PRESCRIBED,
         work=fsg_work,
     ),
 }

@@ -19,7 +19,7 @@ from enum import Enum
 from itertools import count
 from numbers import Integral, Real
 from types import CellType, FrameType, FunctionType, MappingProxyType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, cast
 
 from ascendsim.builder import ProgramBuilder, RecordedTile, RecorderState, SlotTensor, TileArgumentError
 from ascendsim.device import Device
@@ -95,6 +95,8 @@ CORE_ROLE = Rule(
     "an AIC, Mmad, LoadData or Fixpipe on an AIV.",
 )
 P = ParamSpec("P")
+_EXACT = frozenset((int, bool, str, bytes, type(None), DType, LocalTensor))
+"""Types whose values are their own key; asked before the others because that is quick."""
 _VALUES = (Real, str, bytes, type(None), Enum, DType, LocalTensor, TQue, TBuf)
 _VALUE_NAMES = "numbers, text, enum members, tuples, frozen dataclasses, tensors or queues"
 _MOST_ARGUMENTS = 256
@@ -577,7 +579,7 @@ class AiCore(
         slots = [(a.index, a.address_bytes) for a in values if isinstance(a, GlobalTensor)]
         state = self._builder.number(self._state()) if self._replayed is None else self._replayed.exit_number
         end_bytes = self._pipe.ends if self._pipe else ()
-        key = (fn.function, self.kind, *map(self._key_of, values), self._captured(fn.function), state, end_bytes)
+        key = (fn.function, self.is_aic, *map(self._key_of, values), self._captured(fn.function), state, end_bytes)
         known = self._builder.tiles.get(key)
         if known is None:
             self.settle()
@@ -608,7 +610,10 @@ class AiCore(
     def _key_of(self, argument: object) -> Hashable:
         """What of a tile's argument rows can depend on. Frozen dataclasses are taken apart once and then known."""
         if isinstance(argument, GlobalTensor):
-            return ("gm", argument.index, argument.dtype.code, argument.shape, argument.cache_mode)
+            past_l2 = argument.cache_mode is CacheMode.CACHE_MODE_DISABLE
+            return ("gm", argument.index, argument.dtype.code, argument.shape, past_l2)
+        if type(argument) in _EXACT:
+            return (type(argument), argument)
         known = self._argument_numbers.get(id(argument))
         if known is not None:
             return known[1]
@@ -634,11 +639,13 @@ class AiCore(
 
     def _value_key(self, argument: object) -> Hashable:
         """A value that cannot change behind our back. Floats by their bits: 0.0 is not -0.0, and 1 is not 1.0."""
+        kind = type(argument)
+        if kind in _EXACT:
+            return (kind, argument)
         if isinstance(argument, GlobalTensor):
             raise self.fail("a GM tensor inside another @tile argument; pass it as an argument of its own")
         if isinstance(argument, Register):
             raise self.fail("a scalar read from UB cannot be passed into a @tile; read it inside")
-        kind = type(argument)
         if isinstance(argument, Real) and not isinstance(argument, Integral):
             return (kind, repr(argument))
         if isinstance(argument, tuple):
@@ -709,12 +716,17 @@ class _Same:
         return id(self._it)
 
 
-def _frozen_fields(argument: Any) -> list[object] | None:
+def _frozen_fields(argument: object) -> list[object] | None:
     """The field values of a frozen dataclass; None for anything else."""
-    own = vars(type(argument)).get("__dataclass_params__")  # not a base's: a subclass may hold more than its fields
-    if own is None or not own.frozen:
-        return None
-    return [getattr(argument, f.name) for f in fields(argument)]
+    names = _frozen_names(cast("Hashable", type(argument)))  # a type is; mypy sees __hash__ of its instances
+    return None if names is None else [getattr(argument, name) for name in names]
+
+
+@functools.lru_cache(maxsize=256)
+def _frozen_names(kind: type) -> tuple[str, ...] | None:
+    """The fields of a frozen dataclass; None for any other type."""
+    own = vars(kind).get("__dataclass_params__")  # not a base's: a subclass may hold more than its fields
+    return None if own is None or not own.frozen else tuple(f.name for f in fields(kind))
 
 
 def _is_machinery(frame: FrameType) -> bool:

@@ -20,7 +20,7 @@ from ascendsim.errors import InputError
 from ascendsim.execute import Execution, execute
 from ascendsim.isa.instruction import Row
 from ascendsim.looker import Looker
-from ascendsim.memory import POISON, Bytes, Lanes
+from ascendsim.memory import POISON, Bytes, GlobalTensor, Lanes
 from ascendsim.program import Places, Program, Template
 from ascendsim.progress import StageProgress
 from ascendsim.terms import Buffer, HalfOverflow
@@ -343,18 +343,20 @@ class Closure:
     """Every row that the final bytes of some calls' output depend on.
 
     Attributes:
+        program: the program.
+        roots: those calls.
         order: those rows.
         needed: calls of which any row is needed.
         output: the GM bytes that the roots write, as addresses.
     """
 
     def __init__(self, program: Program, roots: Flags) -> None:
-        self._program = program
+        self.program = program
         self._turns = Turns(program)
         self.footprints = _Footprints(program, self._turns.parts)
         self._ub = _UbStates(self.footprints)
         self.output = self.written_by(roots)
-        self._roots = roots
+        self.roots = roots
         self._wanted = NOTHING
         self._wanted_runs: tuple[list[int], list[int]] = ([], [])
         self._may_matter, self._reads_matter = self._meetings()
@@ -362,6 +364,22 @@ class Closure:
         """Calls whose registers are wanted."""
         self.needed = np.zeros(len(roots), np.bool_)
         self.order = Order(self._turns.parts, self._walk())
+
+    def read_of(self, tensor: GlobalTensor) -> Flags:
+        """Return which elements of a GM tensor those rows read, in the tensor's shape."""
+        found = np.zeros(tensor.tensor_bytes, np.bool_)
+        program = self.program
+        for call, part in (
+            (c, p) for s in self.order.stretches for c, p in zip(s.calls.tolist(), s.parts.tolist(), strict=True)
+        ):
+            first_slot = int(program.calls["slot_start"][call])
+            for slot, spans in self.footprints[part].gm_reads:
+                if program.slot_tensor[first_slot + slot] == tensor.index:
+                    base = int(program.slot_base_bytes[first_slot + slot]) - tensor.base_bytes
+                    for start, end in zip(spans.starts.tolist(), spans.ends.tolist(), strict=True):
+                        found[max(0, base + start) : max(0, base + end)] = True
+        elements: Flags = np.any(found.reshape(*tensor.shape, tensor.dtype.bytes), axis=-1)
+        return elements
 
     def written_by(self, calls: Flags, tensors: frozenset[int] | None = None) -> Spans:
         """Return the GM bytes that these calls write, as addresses; only those of some GM tensors, if given."""
@@ -371,14 +389,14 @@ class Closure:
         return gathered
 
     def _runs_written(self, calls: Flags, tensors: frozenset[int] | None) -> Iterator[tuple[Ints, Ints]]:
-        template, slot_start = self._program.calls["template"], self._program.calls["slot_start"]
+        template, slot_start = self.program.calls["template"], self.program.calls["slot_start"]
         for number in np.unique(template[calls]):
             here = slot_start[calls & (template == number)]
             for slot, spans in self.footprints[int(number)].gm_writes:
                 at = here + slot
                 if tensors is not None:
-                    at = at[np.isin(self._program.slot_tensor[at], list(tensors))]
-                base, step = self._program.slot_base_bytes[at], max(1, MOST_RUNS // max(1, len(spans)))
+                    at = at[np.isin(self.program.slot_tensor[at], list(tensors))]
+                base, step = self.program.slot_base_bytes[at], max(1, MOST_RUNS // max(1, len(spans)))
                 for i in range(0, len(base), step):
                     some = base[i : i + step, None]
                     yield (some + spans.starts).reshape(-1), (some + spans.ends).reshape(-1)
@@ -389,7 +407,7 @@ class Closure:
         read = self._hulls([p.gm_reads for p in self.footprints.of_templates])
         wanted = Spans.of(read[1], read[2]) | self.output
         ever_written = Spans.of(written[1], written[2])
-        count = len(self._program.calls["core"])
+        count = len(self.program.calls["core"])
         matter = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
         for flags, spans, (call, starts, ends) in zip(matter, (wanted, ever_written), (written, read), strict=True):
             flags[call[spans.touched(starts, ends)]] = True
@@ -397,13 +415,13 @@ class Closure:
 
     def _hulls(self, touched: list[tuple[tuple[int, Spans], ...]]) -> tuple[Ints, Ints, Ints]:
         """For each call and slot: (call, lowest GM address, end) of what is touched through it."""
-        calls = self._program.calls
+        calls = self.program.calls
         found = [(np.zeros(0, np.int64),) * 3]
         for template, slots in enumerate(touched):
             here = np.flatnonzero(calls["template"] == template) if slots else np.zeros(0, np.int64)
             for slot, spans in slots:
                 if len(spans):
-                    base = self._program.slot_base_bytes[calls["slot_start"][here] + slot]
+                    base = self.program.slot_base_bytes[calls["slot_start"][here] + slot]
                     found.append((here, base + spans.starts[0], base + spans.ends[-1]))
         call, starts, ends = (np.concatenate(column) for column in zip(*found, strict=True))
         return call, starts, ends
@@ -412,13 +430,13 @@ class Closure:
         """Go backwards over everything that runs; return what is needed of it, forwards."""
         self._want(self.output)
         kept: list[Stretch] = []
-        if self._program.is_cross:
+        if self.program.is_cross:
             stretches = list(self._turns.all())
             needed = self._needed_of(stretches)
             ends = np.cumsum([len(s.calls) for s in stretches])[:-1]
             kept = [s.only(chosen) for s, chosen in zip(stretches, np.split(needed, ends), strict=True)]
             return [s for s in kept if s.calls.size or s.is_end]
-        for number in range(self._program.core_count - 1, -1, -1):
+        for number in range(self.program.core_count - 1, -1, -1):
             stretch = self._turns.core(number)
             kept.append(stretch.only(self._needed_of([stretch])))
         return kept[::-1]
@@ -429,7 +447,7 @@ class Closure:
         parts = np.concatenate([s.parts for s in stretches])
         cores = np.repeat([s.core for s in stretches], [len(s.calls) for s in stretches])
         needed = np.zeros(len(calls), np.bool_)
-        is_candidate = (self._roots | self._may_matter)[calls] | self._sets_register()[parts]
+        is_candidate = (self.roots | self._may_matter)[calls] | self._sets_register()[parts]
         if is_candidate.any():
             needed[self._passed(cores, calls, parts, is_candidate)] = True
         self.needed[calls[needed]] = True
@@ -442,7 +460,7 @@ class Closure:
         """
         core_list, call_list, part_list = cores.tolist(), calls.tolist(), parts.tolist()
         candidates, candidate_list = np.flatnonzero(is_candidate).tolist(), is_candidate.tolist()
-        is_root = self._roots[calls].tolist()
+        is_root = self.roots[calls].tolist()
         states, needed, at = _States(), list[int](), len(call_list) - 1
         while at >= 0:
             if not states:
@@ -470,7 +488,7 @@ class Closure:
 
     def _sets_register(self) -> Flags:
         """By part: whether it sets a register that another part of its call may take."""
-        whole = len(self._program.templates)
+        whole = len(self.program.templates)
         count = len(self._turns.parts)
         return np.array([part >= whole and self.footprints[part].sets_registers for part in range(count)], np.bool_)
 
@@ -492,9 +510,9 @@ class Closure:
     def _near(self, call: int, part: int) -> Iterator[Spans]:
         """What a call writes to GM, slot by slot, where its hull has something wanted in it."""
         starts, ends = self._wanted_runs
-        first_slot = int(self._program.calls["slot_start"][call])
+        first_slot = int(self.program.calls["slot_start"][call])
         for slot, spans in self.footprints[part].gm_writes:
-            base = int(self._program.slot_base_bytes[first_slot + slot])
+            base = int(self.program.slot_base_bytes[first_slot + slot])
             next_one = bisect_right(ends, base + int(spans.starts[0])) if len(spans) else len(ends)
             if next_one < len(ends) and starts[next_one] < base + int(spans.ends[-1]):
                 yield spans.shifted(base)
@@ -504,9 +522,9 @@ class Closure:
         for spans in list(self._near(call, part)):
             self._want(self._wanted - spans)
         if self._reads_matter[call]:
-            first_slot = int(self._program.calls["slot_start"][call])
+            first_slot = int(self.program.calls["slot_start"][call])
             for slot, spans in self.footprints[part].gm_reads:
-                self._want(self._wanted | spans.shifted(int(self._program.slot_base_bytes[first_slot + slot])))
+                self._want(self._wanted | spans.shifted(int(self.program.slot_base_bytes[first_slot + slot])))
 
 
 # ---- running a sample -----------------------------------------------------------------------------------------------
@@ -540,6 +558,20 @@ def execute_sample(
         Deadlock: a core's pipes wait for flags that are never set.
     """
     closure = Closure(program, roots)
+    return execute_closure(closure, device, gm, overflow=overflow, log_core=log_core, progress=progress)
+
+
+def execute_closure(
+    closure: Closure,
+    device: Device,
+    gm: tuple[Bytes, ...],
+    *,
+    overflow: HalfOverflow | None = None,
+    log_core: int | None = None,
+    progress: StageProgress | None = None,
+) -> tuple[Execution, Sample]:
+    """As `execute_sample`, for calls of which it has been found what they depend on."""
+    program, roots = closure.program, closure.roots
     filled = frozenset(i for i, memory in enumerate(gm) if memory.written.any())
     execution = execute(
         program, device, gm, overflow=overflow, log_core=log_core, order=closure.order, progress=progress

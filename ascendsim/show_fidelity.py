@@ -16,6 +16,7 @@ from ascendsim.fidelity.errors_of import Errors
 from ascendsim.fidelity.families import Bound
 from ascendsim.fidelity.judge import Fidelity, Judged, Verdict
 from ascendsim.fidelity.judge_kernels import JudgedKernel, KernelVerdict
+from ascendsim.fidelity.kernels.attention import CATEGORY, compared
 
 Cells = list[tuple[str, ...]]
 _FAMILY_COLUMNS = ("family", "arch", "rows", "covered", "median", "p90", "mean", "worst", "bound", "held")
@@ -137,6 +138,18 @@ def kernel_cells(found: KernelVerdict) -> Cells:
     ]
 
 
+_ATTENTION_COLUMNS = ("row", "what", "measured us", "predicted us", "error", "compared")
+
+
+def attention_cells(found: KernelVerdict) -> Cells:
+    """One line for each row of attention backward that is covered."""
+    return [
+        (j.row.id, j.row.op, f"{j.row.us:.6g}", f"{j.prediction.us:.6g}", f"{j.bias:+.1%}", compared(j.row))
+        for j in found.covered
+        if j.prediction is not None and j.row.category == CATEGORY
+    ]
+
+
 def kernel_words(judged: JudgedKernel) -> str:
     """Return what a kernel is, in a few words."""
     row = judged.row
@@ -153,12 +166,14 @@ def crossed_cells(found: Sequence[CrossedFamily]) -> Cells:
 
 def kernels_text(found: KernelVerdict) -> list[str]:
     """Return what whole kernels come to, as sentences."""
-    said = [f"{len(found.covered)} of {len(found.rows)} measured kernels are covered."]
+    others = len(found.covered) - len(found.rebuilt)
+    apart = f", {others} of them by another implementation of the same call" if others else ""
+    said = [f"{len(found.covered)} of {len(found.rows)} measured kernels are covered{apart}."]
     if found.errors is not None:
         e = found.errors
         said.append(
-            f"Task duration: median error {e.median:.1%}, 90th percentile {e.p90:.1%}, worst {e.worst:.1%}; "
-            f"{_median(found.judged)} of {len(found.judged)} with stated schedules."
+            f"Task duration of those rebuilt: median error {e.median:.1%}, 90th percentile {e.p90:.1%}, worst "
+            f"{e.worst:.1%}; {_median(found.judged)} of {len(found.judged)} with stated schedules."
         )
     said += [f"Variants of {r.kernel}: rank correlation {r.correlation:.2f} over {r.variants}." for r in found.rankings]
     return said
@@ -278,6 +293,8 @@ def _parts(found: Comparison) -> Iterator[str | Section]:
         yield from kernels_text(found.kernels)
         if found.kernels.covered:
             yield "Whole kernels", _KERNEL_COLUMNS, kernel_cells(found.kernels)
+        if cells := attention_cells(found.kernels):
+            yield "Attention backward: what is compared", _ATTENTION_COLUMNS, cells
         if len(found.kernels.covered) < len(found.kernels.rows):
             yield "Kernels that are not covered", ("why", "kernels"), uncovered_kernel_cells(found.kernels)
     yield from ((title, columns, cells(rows)) for title, columns, cells in _TABLES if cells(rows))

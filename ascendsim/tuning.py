@@ -1,4 +1,4 @@
-"""What a tuner asks of a run: who has how much to do, whether Cube and Vector work at once, what time is lost to, traffic.
+"""What a tuner asks of a run: who has how much to do, do Cube and Vector work at once, what is time lost to, traffic.
 
 Pure functions of a program and its timeline's totals, so that they say the same of runs whose rows were not kept. One
 place for each figure: `analysis` has those of single pipes, waits at single lines and tensors.

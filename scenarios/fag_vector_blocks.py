@@ -1,14 +1,16 @@
-"""FlashAttention backward before its cores worked side by side: one vector block after the other, each through all stages.
+"""FlashAttention backward before its cores worked side by side: each vector block through all stages, then the next.
 
     AIC    dA = dY V^T, S = Q K^T                              dQ += dS K, dK += dS^T Q, dV += A^T dY
     AIV                            P, A, dS of the same block
 
-An AIC serves two AIVs, each with rows of its own. With blocks of 64 x 128 scores an AIV goes round 32 times for 512 x 512
-of them, with 128 x 128 it goes 16 times: the first step of the vendor's tuning case. UB holds a block twice, as P and as
+An AIC serves two AIVs, each with rows of its own. With blocks of 64 x 128 scores an AIV goes round 32 times for 512 x
+512 of them, with 128 x 128 16 times: the first step of the vendor's tuning case. UB holds a block twice, as P and as
 what becomes of dA, and three statistics of its rows, all in place: 140 KiB for 128 x 128.
 """
 
 from dataclasses import replace
+
+import numpy as np
 
 from ascendsim import BinaryRepeatParams, HardEvent, Pipe, RoundMode, TPosition, tile
 from ascendsim.dtypes import FLOAT
@@ -157,8 +159,6 @@ def pass_on(asc, event):
 
 
 def reference(inputs):
-    import numpy as np
-
     x = {name: values.astype("float64") for name, values in inputs.items()}
     s = x["query"] @ x["key"].T * SCALE
     p = np.exp(s - x["softmax_max"][:, :1]) / x["softmax_sum"][:, :1]

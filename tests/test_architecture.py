@@ -75,7 +75,11 @@ LAYERS = {
     "known_errors": {"errors"},
     "error_bar": {"known_errors", "leaning", "terms"},
     "window": {"engine", "errors", "program"},
+    "work": set(),
+    "comparison": set(),
+    "tuning": {"analysis", "engine", "program", "terms"},
     "result": {
+        *("comparison", "tuning", "work"),
         *(
             "analysis",
             "computed",
@@ -91,17 +95,18 @@ LAYERS = {
         ),
     },
     "words": {"analysis", "engine", "record", "result", "terms"},
-    "report": {"analysis", "error_bar", "errors", "result", "terms", "words"},
+    "report": {"analysis", "error_bar", "errors", "report_tuning", "result", "terms", "words"},
+    "report_tuning": {"comparison", "engine", "result", "tuning"},
     "trace": {"__init__", "analysis", "device", "engine", "isa", "program", "result", "terms"},
     "plot": {
         *("analysis", "device", "engine", "fidelity", "isa", "painter", "plan", "program", "result", "stored", "terms"),
-        "tmpsize",
+        *("tmpsize", "tuning"),
     },
     "user_code": {"errors", "files"},
     "files": {"errors"},
     "arrays": {"dtypes", "errors", "files"},
     "fag_notes": {"errors", "op_host"},
-    "fag_operator": {"device", "dtypes", "errors", "fag_notes", "op_host", "reference"},
+    "fag_operator": {"device", "dtypes", "errors", "fag_notes", "op_host", "reference", "terms", "work"},
     "atb_request": {"errors", "op_host"},
     "atb": {
         *("device", "dtypes", "errors", "fsg_answer", "machine", "op_host", "result", "scenario"),
@@ -118,7 +123,7 @@ LAYERS = {
     },
     "operators": {
         *("device", "dtypes", "errors", "fag_operator", "fsg_operator", "op_host", "op_kernel", "record", "reference"),
-        "terms",
+        *("terms", "work"),
     },
     "scenario": {"device", "dtypes", "errors", "files", "operators"},
     "fills": {"dtypes", "errors", "scenario", "terms"},
@@ -128,6 +133,7 @@ LAYERS = {
             "analysis",
             "arrays",
             "checks",
+            "comparison",
             "computed",
             "context",
             "cost",
@@ -154,6 +160,7 @@ LAYERS = {
             "terms",
             "user_code",
             "window",
+            "work",
         ),
     },
     "api": {
@@ -174,7 +181,7 @@ LAYERS = {
         *("files", "report", "scenario", "terms", "tmpsize", "tpipe"),
     },
     "painter": {"errors"},
-    "stored": {"__init__", "computed", "device", "engine", "errors", "program", "result"},
+    "stored": {"__init__", "comparison", "computed", "device", "engine", "errors", "program", "result", "work"},
     "runfolder": {
         "__init__",
         "arrays",

@@ -29,6 +29,12 @@ def test_a_reinterpreted_window_counts_in_the_new_type():
     assert LOCAL.reinterpret_cast(INT8).count == 128
 
 
+def test_a_window_can_end_sooner():
+    assert [LOCAL[i].with_size(20).count for i in (0, 4)] == [20, 20]
+    assert LOCAL[4].with_size(20).start_bytes == LOCAL[4].start_bytes
+    assert LOCAL.with_size(20)[4].count == 16
+
+
 @pytest.mark.parametrize("position", [TPosition.VECIN, TPosition.VECCALC, TPosition.VECOUT])
 def test_vector_positions_lie_in_ub(position):
     assert load_device("Ascend910B1").buffer_of(position) is Buffer.UB

@@ -139,7 +139,7 @@ def test_a_run_comes_back_as_it_was(run, long, kind, tmp_path):
 def test_a_run_of_an_older_version_is_refused(run, tmp_path):
     runfolder.write_run(run, tmp_path, painter=Undrawn())
     record = json.loads((tmp_path / "run.json").read_text())
-    assert record["schema"] == 3
+    assert record["schema"] == 4
     (tmp_path / "run.json").write_text(json.dumps(record | {"schema": 1}))
     with pytest.raises(InputError, match="schema = 1 is of an older version of ascendsim; run the scenario again"):
         runfolder.load_run(tmp_path)

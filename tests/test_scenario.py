@@ -6,7 +6,7 @@ import shutil
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import ROOT, SCENARIOS
 
 import ascendsim as asc
 from ascendsim.arrays import load_npz, npz_bytes, restored, storable
@@ -70,16 +70,7 @@ def test_small_runs(small):
     assert result.findings == ()
 
 
-LONG = ("fast_softmax_grad_32_lengths",)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(p.stem, marks=[pytest.mark.long] * (p.stem in LONG))
-        for p in sorted((ROOT / "scenarios").glob("*.toml"))
-    ],
-)
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_shipped_scenarios_meet_their_expectations(name, ascendsim_run):
     result = ascendsim_run(ROOT / "scenarios" / f"{name}.toml")
     assert result.expectations

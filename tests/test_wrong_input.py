@@ -442,10 +442,10 @@ def test_files_of_two_runs_are_refused(two_runs):
 @pytest.mark.parametrize(
     ("schema", "text"),
     [
-        ('"3"', "schema = '3'; this version reads schema 3; run the scenario again"),
-        ("true", "schema = True; this version reads schema 3; run the scenario again"),
+        ('"3"', "schema = '3'; this version reads schema 4; run the scenario again"),
+        ("true", "schema = True; this version reads schema 4; run the scenario again"),
         ("1", "schema = 1 is of an older version of ascendsim; run the scenario again"),
-        ("4", "schema = 4 is newer than this version of ascendsim, which reads up to 3"),
+        ("5", "schema = 5 is newer than this version of ascendsim, which reads up to 4"),
     ],
 )
 def test_run_json_of_another_schema(tmp_path, schema, text):

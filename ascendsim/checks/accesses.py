@@ -87,8 +87,10 @@ class Accesses:
         self.crossed = len(self.all)
         """An access of no bytes: behind it a pipe has waited for another core."""
         self.all.append(Access(self.crossed, -1, -1, "", "", Pipe.S, FAR, -FAR, writes=False))
+        self._marked = np.zeros(self.places.length_bytes, np.bool_)
+        """Bytes of an access that another is compared with."""
         self._meets: dict[tuple[int, int], bool] = {}
-        self._bytes: dict[int, Bytes] = {}
+        self._bytes: dict[int, tuple[int, Bytes | None]] = {}
         self._shapes: dict[Hashable, RowLanes] = {}
 
     @cached_property
@@ -146,7 +148,12 @@ class Accesses:
         if isinstance(b, slice):
             inside: Ints = a[(a >= b.start) & (a < b.stop)]
             return inside
-        both: Ints = np.intersect1d(a, b, assume_unique=True)
+        if min(a[0], b[0]) < 0 or max(a[-1], b[-1]) >= self.places.length_bytes:
+            both: Ints = np.intersect1d(a, b, assume_unique=True)
+            return both
+        self._marked[a] = True
+        both = b[self._marked[b]]
+        self._marked[a] = False
         return both
 
     def count(self, number: int) -> int:
@@ -158,21 +165,23 @@ class Accesses:
         """Every on-chip byte of an access, counted through the memories."""
         known = self._bytes.get(number)
         if known is None:
-            access = self.all[number]
-            template = self.program.templates[access.template]
-            row = template.rows[access.at]
-            start = next(
-                self.places.of(template.tensors[o.tensor]) + o.offset_bytes
-                for role, o in row.operands
-                if role == access.role
-            )
-            at = self._lanes(template, row).lanes.get((access.role, access.writes))
-            if at is None:  # the declaration names the range only
-                known = slice(access.first, access.end)
-            else:
-                known = slice(start + at.start, start + at.stop) if isinstance(at, slice) else at + start
-            self._bytes[number] = known
-        return known
+            known = self._bytes[number] = self._find_bytes(number)
+        start, at = known
+        if at is None:  # the declaration names the range only
+            return slice(self.all[number].first, self.all[number].end)
+        return slice(start + at.start, start + at.stop) if isinstance(at, slice) else at + start
+
+    def _find_bytes(self, number: int) -> tuple[int, Bytes | None]:
+        """(Where the access's operand begins, its bytes counted from there)."""
+        access = self.all[number]
+        template = self.program.templates[access.template]
+        row = template.rows[access.at]
+        start = next(
+            self.places.of(template.tensors[o.tensor]) + o.offset_bytes
+            for role, o in row.operands
+            if role == access.role
+        )
+        return start, self._lanes(template, row).lanes.get((access.role, access.writes))
 
     def is_plain(self, number: int, step: Step) -> bool:
         """Whether a row of template `number` reads what must be written and leaves written what it writes."""

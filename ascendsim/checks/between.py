@@ -229,12 +229,13 @@ class Between:
                 np.maximum(clock, self._clocks[one], out=clock)
         if event.is_set:
             clock[self._lane[event.core, event.row.pipe]] = event.on_lane + 1
-            return clock
+            return np.asarray(clock)
         key = (event.flag, self.setters[event.flag.mode, event.core], event.number)
         if key not in self._joined:
             clocks = [self.sets[event.flag, setter][event.number].clock for setter in key[1]]
             self._joined[key] = np.maximum.reduce([c for c in clocks if c is not None])
-        return np.maximum(clock, self._joined[key], out=clock)
+        np.maximum(clock, self._joined[key], out=clock)
+        return np.asarray(clock)
 
     # ---- rows and events ------------------------------------------------------------------------------------------
 

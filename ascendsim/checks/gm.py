@@ -197,25 +197,18 @@ class GmAccesses:
             bases = self.program.slot_base_bytes[slots[mine]] - self.program.gm[tensor].base_bytes
             count = len(bases)
             parts.append((np.full(count, template), np.full(count, slot), bases, here[mine]))
-        template, slot, base, call = (np.concatenate(column) for column in zip(*parts, strict=True))
+        of, at, base, call = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.lexsort((call, calls["core"][call], base, at, of) if self.program.is_cross else (call,))
+        of, at, base, call = (column[order] for column in (of, at, base, call))
         core = calls["core"][call]
-        order = np.lexsort((call, core, base, slot, template) if self.program.is_cross else (call,))
-        template, slot, base, call, core = (column[order] for column in (template, slot, base, call, core))
         new_spot = np.ones(len(call), np.bool_)
         if self.program.is_cross:
-            new_spot[1:] = np.any([c[1:] != c[:-1] for c in (template, slot, base)], axis=0)
+            new_spot[1:] = np.any([c[1:] != c[:-1] for c in (of, at, base)], axis=0)
         new_line = new_spot.copy()
         new_line[1:] |= core[1:] != core[:-1]
-        at_spot, at_line = np.flatnonzero(new_spot), np.flatnonzero(new_line)
-        return Spots(
-            template[at_spot],
-            slot[at_spot],
-            base[at_spot],
-            np.append(np.searchsorted(at_line, at_spot), len(at_line)),
-            core[at_line],
-            np.append(at_line, len(call)),
-            call,
-        )
+        spots, lines = np.flatnonzero(new_spot), np.flatnonzero(new_line)
+        first_line = np.append(np.searchsorted(lines, spots), len(lines))
+        return Spots(of[spots], at[spots], base[spots], first_line, core[lines], np.append(lines, len(call)), call)
 
     def _meetings(self, spots: Spots, kinds: list[tuple[int, int]]) -> Meetings:
         runs = self._runs(spots, kinds)

@@ -65,8 +65,16 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What of the past later rows can depend on; equal for equal futures."""
+    """What of the past later rows can depend on; equal for equal futures.
 
+    Attributes:
+        awake: numbers of the pipes to which it matters what they know: those that have rows to come; the scalar unit
+            if it is to touch memory or wait for a flag.
+        is_behind: whether the scalar unit itself knows less than it says, which is what all others know.
+    """
+
+    awake: frozenset[int]
+    is_behind: bool
     clocks: tuple[tuple[int, ...], ...]
     logs: tuple[tuple[int, ...], ...]
     pending: tuple[tuple[Flag, tuple[Pending, ...]], ...] = ()
@@ -139,8 +147,27 @@ class Order:
         self._numbers: dict[State, int] = {}
         self._known: dict[tuple[int, int], Outcome] = {}
         self._ordered = ordered_pipes
+        self._awake: dict[int, frozenset[int]] = {}
+        self.start = self.begin(frozenset(range(len(self.pipes))))
+
+    def begin(self, awake: frozenset[int]) -> int:
+        """Return the state in which a core begins on which these pipes are ever awake."""
         none = (0,) * len(self.pipes)
-        self.start = self._number(State((none,) * len(self.pipes), ((),) * len(self.pipes)))
+        return self._number(State(awake, False, (none,) * len(self.pipes), ((),) * len(self.pipes)))
+
+    def without(self, state: int, asleep: int) -> int:
+        """Return a state from which on a pipe is never awake again."""
+        before = self.states[state]
+        return self._number(replace(before, awake=before.awake - {asleep}))
+
+    def awake_in(self, template: int) -> frozenset[int]:
+        """Return the pipes to which it matters in a template what they know."""
+        awake = self._awake.get(template)
+        if awake is None:
+            steps = self.accesses.steps[template]
+            pipes = {step.pipe for step in steps if step.pipe is not Pipe.S or step.act in (Act.TOUCH, Act.WAIT)}
+            awake = self._awake[template] = frozenset(n for n, pipe in enumerate(self.pipes) if pipe in pipes)
+        return awake
 
     def outcome(self, state: int, template: int) -> Outcome:
         """Return what a template does from a state."""
@@ -195,6 +222,7 @@ class _Walk:
     _logs: list[list[int]] = field(default_factory=list)
     _pending: dict[Flag, deque[Pending]] = field(default_factory=dict)
     _held: dict[Pipe, deque[Held]] = field(default_factory=dict)
+    _is_behind: bool = False
     _index: dict[Pipe, int] = field(default_factory=dict)
     _downstream: tuple[int, ...] = ()
 
@@ -206,6 +234,7 @@ class _Walk:
         self._shared = [[] for _ in self.pipes]
         self._pending = {flag: deque(waiting) for flag, waiting in self.begin.pending}
         self._held = {pipe: deque(rows) for pipe, rows in self.begin.held}
+        self._is_behind = self.begin.is_behind
         self._marks = self._named()
 
     def take(self, template: int, steps: Iterable[Step]) -> None:
@@ -286,7 +315,8 @@ class _Walk:
             self._judge(row, self._learn_own(p, p))
         else:
             news = [self._learn_own(0, q) for q in range(len(self.pipes))]
-            self._judge(row, any(news))
+            self._judge(row, any(news) or self._is_behind)
+            self._is_behind = False
         if step.is_shared:
             self._shared[p].append((begin, len(self._logs[p]), *clock))
 
@@ -373,6 +403,7 @@ class _Walk:
 
     def state(self) -> tuple[State, Shift]:
         """Return what of all this later rows can depend on, numbered anew, and what its marks were."""
+        self._forget_sleepers()
         marks = self._named()
         renumber, logs = [], []
         for log, places in zip(self._logs, marks, strict=True):
@@ -384,6 +415,8 @@ class _Walk:
             return tuple(numbers[known] for numbers, known in zip(renumber, clock, strict=True))
 
         after = State(
+            self.begin.awake,
+            self._is_behind,
             tuple(anew(clock) for clock in self._clocks),
             tuple(logs),
             tuple(
@@ -397,6 +430,19 @@ class _Walk:
         )
         pipe = np.repeat(np.arange(len(marks)), [len(places) for places in marks])
         return after, self._shift(pipe, np.array([place for places in marks for place in places], np.int64))
+
+    def _forget_sleepers(self) -> None:
+        """Let pipes that do nothing with what they know count as if they knew all; what they lack kept rows alive.
+
+        The scalar unit hands what it knows to every row that it issues: it may know what all the others know.
+        """
+        awake = [clock for p, clock in enumerate(self._clocks) if p in self.begin.awake]
+        for p in range(1, len(self._clocks)):
+            if p not in self.begin.awake:
+                self._clocks[p] = [len(log) for log in self._logs]
+        if 0 not in self.begin.awake and awake:
+            known = [min(clock[q] for clock in awake) for q in range(len(self._logs))]
+            self._is_behind |= self._learn(0, known)
 
     def _named(self) -> list[list[int]]:
         """By pipe: the places that clocks name, and the end of its log."""

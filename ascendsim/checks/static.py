@@ -64,9 +64,12 @@ CAP_MEMORY: dict[Buffer, Rule] = {
     if place not in (Buffer.GM, Buffer.UB)
 }
 CAP_L1_MIXED = CAP_MEMORY[Buffer.L1].saying(
-    "L1 use {got} B leaves less than the 256 B that the framework takes of a mixed kernel's (up to {wanted} B): {parts}",
-    "keep below, unless vector cores hand no products to the matmul library: a public kernel without such calls pins "
-    "all of L1",
+    "L1 use {got} B leaves less than the 256 B that the framework takes of a mixed kernel's (up to {wanted} B): "
+    "{parts}",
+    (
+        "keep below, unless vector cores hand no products to the matmul library: a public kernel without such calls "
+        "pins all of L1"
+    ),
     "asc-devkit docs, architecture page 2201; ops-transformer op_kernel, flash_attention_score_grad SameAB",
     level="W",
 )

@@ -349,11 +349,11 @@ class Totals:
         unit_cycles: [block, 2], cycles in which any V of the block's cores is busy, and in which M is, too.
         l2_hits: [template row], how many transfers were hits in L2.
 
-    Of the cycles in which a pipe is not busy, `lost_cycles` counts those in which it holds a row that waits, by what that
-    waits for, and those in which it has no row, by what its scalar unit is held by meanwhile: a flag, a flag of other
-    cores, a barrier, a buffer, and DISPATCH for whatever else keeps it from issuing the next. What is left is a flag's or
-    barrier's own occupancy, and the time behind the last row. BANDWIDTH is apart: of the busy cycles, those that sharing a
-    link added. For the scalar unit they are its stalled cycles.
+    Of the cycles in which a pipe is not busy, `lost_cycles` counts those in which it holds a row that waits, by what
+    that waits for, and those in which it has no row, by what its scalar unit is held by meanwhile: a flag, a flag of
+    other cores, a barrier, a buffer, and DISPATCH for whatever else keeps it from issuing the next. What is left is a
+    flag's or barrier's own occupancy, and the time behind the last row. BANDWIDTH is apart: of the busy cycles, those
+    that sharing a link added. For the scalar unit they are its stalled cycles.
     """
 
     busy_cycles: Ints

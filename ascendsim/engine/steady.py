@@ -249,7 +249,7 @@ class Steady:
             (now.run_end > now.run_start) & ~live[:, None]
         )  # of cores that others of a block outlast
         look.strict.add(now.run_end, unread)
-        look.holds = int(builder.holds.count[0])
+        look.holds = int(builder.holds.used[0])
         look.free = np.where(live[:, None], now.free, FOREVER)
         heads = np.where((now.line_side > 0) & live[:, None], now.line_head, NONE)
         nodes, owners = _chains(heads, builder.pool.following, now.line_tail)

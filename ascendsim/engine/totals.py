@@ -21,6 +21,8 @@ _FLAG, _BUFFER, _BARRIER, _CROSS, _UNIT = (
 _NUMBER, _CORE, _HOT, _START, _END = (int(e) for e in (Emit.NUMBER, Emit.CORE, Emit.HOT, Emit.START, Emit.END))
 _WAITED, _CYCLES, _STUCK = int(Emit.WAITED_FOR), int(Emit.WAIT_CYCLES), int(Emit.STUCK_CYCLES)
 _OCCUPIED, _STRETCH, _HIT = int(Emit.OCCUPIED), int(Emit.STRETCH_CYCLES), int(Emit.L2_HIT)
+_COLUMNS = 3
+"""Fields of `_Holds` from here on have one entry for each hold."""
 PERIODS_BACK = 6
 """So many periods may a pipe that works be behind its scalar unit where a stretch repeats."""
 _NOBODY, _SETS, _TAKES = 0, 1, 2
@@ -59,11 +61,11 @@ class _Open(NamedTuple):
     Attributes:
         run_start, run_end: the last stretch of unbroken work; run_start moves up with what is already added up.
         last_hot, last_start, last_end: the last instruction or transfer; last_hot -1 for none.
+        free: when the last row left the pipe.
+        hold: the first of the scalar unit's holds that may lie behind `free`, -1 for the first that comes.
         line_side, line_head, line_tail: [core, flag] the line of a flag: sets after the first, or waits, that have
             not met their counterpart.
         seen: [core, flag] whether a set was seen.
-        free: when the last row left the pipe.
-        hold: the first of the scalar unit's holds that may lie behind `free`, -1 for the first that comes.
     """
 
     run_start: Ints
@@ -71,32 +73,32 @@ class _Open(NamedTuple):
     last_hot: Ints
     last_start: Ints
     last_end: Ints
+    free: Ints
+    hold: Ints
     line_side: Ints
     line_head: Ints
     line_tail: Ints
     seen: Ints
-    free: Ints
-    hold: Ints
 
 
 class _Holds(NamedTuple):
     """When scalar units were held, a chain for each core in order of time.
 
     Attributes:
+        first, last: [core] of its chain, -1 for none.
+        used: [1] how many there are.
         begin, end, cause, core: of a hold.
         following: the core's next, -1 for none.
-        first, last: [core] of its chain, -1 for none.
-        count: [1] how many there are.
     """
 
+    first: Ints
+    last: Ints
+    used: Ints
     begin: Ints
     end: Ints
     cause: Ints
     core: Ints
     following: Ints
-    first: Ints
-    last: Ints
-    count: Ints
 
 
 class _Pool(NamedTuple):
@@ -138,9 +140,9 @@ class TotalsBuilder:
         self._block_cores = program.block_cores
         self.open = _Open(
             zeros(cores, PIPES), zeros(cores, PIPES), zeros(cores, PIPES) - 1, zeros(cores, PIPES),
-            zeros(cores, PIPES), *(zeros(cores, flags) for _ in range(4)), zeros(cores, PIPES), zeros(cores, PIPES) - 1,
+            zeros(cores, PIPES), zeros(cores, PIPES), zeros(cores, PIPES) - 1, *(zeros(cores, flags) for _ in range(4)),
         )  # fmt: skip
-        self.holds = _Holds(*(zeros(0) for _ in range(5)), zeros(cores) - 1, zeros(cores) - 1, zeros(1))
+        self.holds = _Holds(zeros(cores) - 1, zeros(cores) - 1, zeros(1), *(zeros(0) for _ in range(5)))
         self.carried = zeros(0, 3)
         """Stretches of work that lie behind what is added up so far: (core * PIPES + pipe, start, end)."""
         self.bin_cycles = 1
@@ -202,10 +204,11 @@ class TotalsBuilder:
 
     def _make_room(self, count: int) -> None:
         """Have a node for every row that comes, and a hold."""
-        if self.holds.count[0] + count > len(self.holds.begin):
-            more = max(count, len(self.holds.begin), 1024)
-            grown = (np.concatenate([column, np.zeros(more, np.int64)]) for column in self.holds[:5])
-            self.holds = _Holds(*grown, *self.holds[5:])
+        holds = self.holds
+        if holds.used[0] + count > len(holds.begin):
+            more = max(count, len(holds.begin), 1024)
+            grown = (np.concatenate([column, np.zeros(more, np.int64)]) for column in holds[_COLUMNS:])
+            self.holds = _Holds(holds.first, holds.last, holds.used, *grown)
         have = len(self.pool.time)
         if self._used + count <= have:
             return
@@ -247,7 +250,7 @@ class TotalsBuilder:
 
         A pipe that works in the period looks at the last few only, one that does not at all of them.
         """
-        count = int(self.holds.count[0])
+        count = int(self.holds.used[0])
         new = np.stack([x[since:count] for x in (self.holds.core, self.holds.begin, self.holds.end, self.holds.cause)])
         for core in np.unique(new[0]).tolist():
             _, begin, end, cause = new[:, new[0] == core]
@@ -266,12 +269,12 @@ class TotalsBuilder:
         """As `_note_hold` does."""
         self._make_room(1)
         holds = self.holds
-        node = int(holds.count[0])
-        for column, value in zip(holds[:5], (begin, end, cause, core, -1), strict=True):
+        node = int(holds.used[0])
+        for column, value in zip(holds[_COLUMNS:], (begin, end, cause, core, -1), strict=True):
             column[node] = value
         holds.following[holds.last[core]] = node
         holds.last[core] = node
-        holds.count[0] += 1
+        holds.used[0] += 1
 
     def _make_bins_long(self, cycles: int) -> None:
         while cycles > BINS * self.bin_cycles:
@@ -366,8 +369,8 @@ def _take_rows(
 @inlined
 def _note_hold(holds: _Holds, core: int, begin: int, end: int, cause: int) -> None:
     """The scalar unit of a core was held."""
-    node = holds.count[0]
-    holds.count[0] = node + 1
+    node = holds.used[0]
+    holds.used[0] = node + 1
     holds.begin[node], holds.end[node], holds.cause[node] = begin, end, cause
     holds.core[node], holds.following[node] = core, -1
     if holds.last[core] < 0:
@@ -438,8 +441,8 @@ def _sweep(
     """Add up overlaps and bins of all cores up to their frontiers, which are alike in a block.
 
     In `starts` each core's pipe has a part of `parts`, [3, stretches], with a place more for its open stretch; `fill`
-    and `cursor` begin as copies. Returns how many stretches were added up, which are in `parts`, and how many lie behind the
-    frontiers, in `left`.
+    and `cursor` begin as copies. Returns how many stretches were added up, which are in `parts`, and how many lie
+    behind the frontiers, in `left`.
     """
     units, low, high, lefts = parts[0], parts[1], parts[2], 0
     for i in range(done.shape[0]):

@@ -184,10 +184,11 @@ def _touch_copy(row: Row) -> tuple[tuple[str, int, int], ...]:
         lanes = active_lanes(row.mask_hi, row.mask_lo, row.dst.dtype.per_repeat).tolist()
     if repeat <= 0 or not lanes:
         return (("dst", 0, 0), ("src0", 0, 0))
+    last = {lane // e: lane for lane in lanes}.values()  # of each datablock
 
     def end(role: str) -> int:  # in Python's integers: a forgotten count is the full mask, 2^64 - 1
         blk, rep = row.param(f"{role}_blk_stride"), row.param(f"{role}_rep_stride")
-        furthest = max(lane // e * blk * e + lane % e for lane in lanes)
+        furthest = max(lane // e * blk * e + lane % e for lane in last)
         return ((repeat - 1) * rep * e + furthest + 1) * width
 
     return ("dst", 0, end("dst")), ("src0", 0, end("src0"))

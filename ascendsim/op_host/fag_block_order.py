@@ -1,7 +1,7 @@
 """Blocks of SameAB dealt otherwise than the operator deals them: a row of score tiles of all heads to one core.
 
-That is how the operator of the vendor's tuning case dealt them before its cores were balanced: the first rows of a causal
-mask are short and the last ones long. Source: asc-devkit docs, FlashAttention tuning case.
+So the operator of the vendor's tuning case dealt them before its cores were balanced: of a causal mask the first rows
+are short and the last ones long. Source: asc-devkit docs, FlashAttention tuning case.
 """
 
 from collections.abc import Iterator

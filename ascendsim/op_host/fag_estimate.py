@@ -143,7 +143,9 @@ class Estimate:
         return self.flop / self.us / 1e6
 
 
-FLOP_CONVENTION: Final = "5 products, 2 * scores * (3 D + 2 Dv), of all scores in blocks: hidden ones inside a block count, skipped blocks do not"
+FLOP_CONVENTION: Final = (
+    "5 products, 2 * scores * (3 D + 2 Dv); hidden scores inside a block count, skipped blocks do not"
+)
 
 
 def flop_per_score(call: FagCall) -> int:

@@ -27,6 +27,17 @@ BUFFERS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
+class ProductBuffers:
+    """How many buffers products have: of A and of B in L1, and in L0 of A, of B and, as far as there is room, of C."""
+
+    l1: int = BUFFERS
+    l0: int = BUFFERS
+
+
+OWN_BUFFERS: Final = ProductBuffers()
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
     """A tensor of B batches, N heads, S rows and some columns in one of the layouts; lengths in elements.
 
@@ -155,7 +166,7 @@ class Product:
 
 
 def nz_sum_at(rows: Rows, b: int, n: int, s: int) -> int:
-    """Return where the NZ sums of a row of a head begin: heads follow one another (inferred) [floats]."""
+    """Return where the NZ sums of a row of a head begin: heads follow one another whatever the layout [floats]."""
     return (b * rows.n + n) * rows.s * align_up(rows.columns, CUBE_SIDE) + s * CUBE_SIDE
 
 
@@ -169,7 +180,9 @@ def _base_k(block: BaseBlock) -> int:
     return max(block.k // CUBE_SIDE, 1) * CUBE_SIDE
 
 
-def product_tiling(call: FagCall, base: Matmuls, product: Product) -> MatmulTiling:
+def product_tiling(
+    call: FagCall, base: Matmuls, product: Product, buffers: ProductBuffers = OWN_BUFFERS
+) -> MatmulTiling:
     """Return the tiling of one product of a template that hands its products to the matmul library.
 
     Buffers are large enough for each of its products, so that one set of queues serves them all. A base block of floats
@@ -179,10 +192,11 @@ def product_tiling(call: FagCall, base: Matmuls, product: Product) -> MatmulTili
         call: as the kernel gets it.
         base: base blocks of the host tiling.
         product: the product.
+        buffers: how many.
     """
     size = call.element_bytes
     blocks = base.scores, base.dk_dv, base.dq
-    load_bytes = call.platform.l1_bytes // (2 * BUFFERS) // CUBE_SIDE * CUBE_SIDE
+    load_bytes = call.platform.l1_bytes // (2 * buffers.l1) // CUBE_SIDE * CUBE_SIDE
     own = product.base
     base_k = _base_k(own)
     whole = align_up(product.k, base_k)
@@ -222,11 +236,11 @@ def product_tiling(call: FagCall, base: Matmuls, product: Product) -> MatmulTili
         b2_bytes=max(block.n * _base_k(block) * size for block in blocks),
         c2_bytes=0,
         co1_bytes=results,
-        a1_num=BUFFERS,
-        b1_num=BUFFERS,
+        a1_num=buffers.l1,
+        b1_num=buffers.l1,
         c1_num=0,
-        a2_num=BUFFERS,
-        b2_num=BUFFERS,
+        a2_num=buffers.l0,
+        b2_num=buffers.l0,
         c2_num=0,
-        co1_num=min(BUFFERS, call.platform.l0c_bytes // results),
+        co1_num=min(buffers.l0, call.platform.l0c_bytes // results),
     )

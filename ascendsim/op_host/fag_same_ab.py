@@ -1,23 +1,24 @@
 """What the kernel of template SameAB is given: places in GM and UB, the products of a block, and who computes what.
 
-The order of areas and offsets inside the workspace's "S and dA" term is not published; here dA (mm1) lies before S
-(mm2), and in each the AICs' two buffers follow one another.
+In the workspace's "S and dA" term dA (mm1) lies before S (mm2), and in each the AICs' two buffers follow one another.
 
 Source: ops-transformer op_kernel, flash_attention_score_grad SameAB.
 """
 
 from dataclasses import dataclass, replace
 
-from ascendsim.errors import InputError
+from ascendsim.errors import InputError, Rejected
 from ascendsim.op_host.fag_call import COMPRESSED_MASK_MODES, FagCall, as_float32
 from ascendsim.op_host.fag_dealing import Dealing, dealing
 from ascendsim.op_host.fag_map import Area, main_ub, row_term_ub
 from ascendsim.op_host.fag_parts import (
     BUFFERS,
     FLOAT_BYTES,
+    OWN_BUFFERS,
     BiasRows,
     MainUb,
     Product,
+    ProductBuffers,
     Rows,
     bias_rows,
     product_tiling,
@@ -25,6 +26,7 @@ from ascendsim.op_host.fag_parts import (
 )
 from ascendsim.op_host.fag_private_sums import PrivateSums, private_sums
 from ascendsim.op_host.fag_result import FagTiling, Matmuls, PostPass, PrePass, RowTermPass
+from ascendsim.op_host.fag_run_rules import TILE
 from ascendsim.op_host.fag_tiling_same_ab import sum_elements
 from ascendsim.op_host.matmul import MatmulTiling
 from ascendsim.terms import CUBE_SIDE
@@ -101,6 +103,9 @@ class SameAbTiling:
         is_compressed: the mask is one small triangle.
         bias: where pseShift lies, None without one.
         private: how private tiles are added up, None where AICs add to the sums themselves.
+        look_ahead: blocks that an AIC is ahead of its gradients.
+        score_buffers: of S and of dA in GM, for each AIC.
+        buffers: of the products.
     """
 
     names: tuple[str, ...]
@@ -130,6 +135,9 @@ class SameAbTiling:
     is_compressed: bool
     bias: BiasRows | None
     private: PrivateSums | None
+    look_ahead: int
+    score_buffers: int
+    buffers: ProductBuffers
 
 
 def same_ab_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> SameAbTiling:
@@ -142,6 +150,7 @@ def same_ab_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> 
 
     Raises:
         InputError: what this kernel does not do yet.
+        Rejected: score tiles that are not made of whole fractals.
     """
     _check(call, tiling)
     deal = dealing(call, tiling)
@@ -185,6 +194,9 @@ def same_ab_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> 
         is_compressed=call.params.sparse_mode in COMPRESSED_MASK_MODES,
         bias=bias_rows(call),
         private=private_sums(call, tiling, deal, parts[-1].end_bytes),
+        look_ahead=1,
+        score_buffers=BUFFERS,
+        buffers=OWN_BUFFERS,
     )
 
 
@@ -200,7 +212,7 @@ def _check(call: FagCall, tiling: FagTiling) -> None:
             raise InputError(f"template SameAB: {what}: the host answers (ascendsim fag), a kernel is not there yet")
     for name, length in (("cv_s1", tiles.cv_s1 or 0), ("cv_s2", tiles.cv_s2 or 0)):
         if length % CUBE_SIDE:
-            raise InputError(f"{name} = {length}: must be a multiple of {CUBE_SIDE}, rows and columns of a fractal")
+            raise Rejected([TILE.finding(f"tiling.{name}", operand=name, got=length, wanted=CUBE_SIDE)])
 
 
 def _main_places(parts: tuple[Area, ...]) -> MainUb:
@@ -256,7 +268,15 @@ def _areas(tiling: FagTiling, matrix_floats: int) -> GmAreas:
 # ---- products --------------------------------------------------------------------------------------------------------
 
 
-def block_products(call: FagCall, tiling: FagTiling, rows: int, columns: int, *, takes_place: bool = True) -> Products:
+def block_products(
+    call: FagCall,
+    tiling: FagTiling,
+    rows: int,
+    columns: int,
+    *,
+    takes_place: bool = True,
+    buffers: ProductBuffers = OWN_BUFFERS,
+) -> Products:
     """Return the products of a block of so many rows and columns of scores.
 
     Args:
@@ -267,6 +287,7 @@ def block_products(call: FagCall, tiling: FagTiling, rows: int, columns: int, *,
         takes_place: A and dS take the place of S and dA: their rows of 16 bits begin where rows of floats do, 2
             elements for each; in NZ that goes for 16 columns at a time. Otherwise they have areas of their own, in
             which they lie as S and dA do.
+        buffers: of the products.
     """
     assert tiling.matmuls is not None
     base: Matmuls = tiling.matmuls
@@ -285,4 +306,4 @@ def block_products(call: FagCall, tiling: FagTiling, rows: int, columns: int, *,
     if is_sum_nz:
         dq = replace(dq, c_pitch=query.s * CUBE_SIDE, c_is_nz=True)
         dk, dv = (replace(one, c_pitch=key.s * CUBE_SIDE, c_is_nz=True) for one in (dk, dv))
-    return Products(*(product_tiling(call, base, one) for one in (d_a, scores, dq, dk, dv)))
+    return Products(*(product_tiling(call, base, one, buffers) for one in (d_a, scores, dq, dk, dv)))

@@ -16,7 +16,7 @@ from ascendsim.op_host.fag_whole_heads import BatchProduct, Piece, Strides
 from ascendsim.op_host.matmul import MOST_PITCH, Block, MatmulTiling
 from ascendsim.op_kernel.matmul import Queues, Work, add_steps, place_of_block, start_block, store_block
 from ascendsim.record import AiCore, tile
-from ascendsim.terms import TPosition
+from ascendsim.terms import CUBE_SIDE, TPosition
 from ascendsim.tpipe import TPipe
 
 
@@ -135,9 +135,20 @@ def _length(piece: Piece, is_along_columns: bool) -> int:
 
 
 def _load_piece(asc: AiCore, dst: LocalTensor, src: GlobalTensor, lies: Strides, piece: Piece) -> None:
-    """Load a piece of every matrix: all of a batch at once, as far as ND2NZ can step from one to the next."""
+    """Load a piece of every matrix: all of a batch at once, as far as ND2NZ can step from one to the next.
+
+    Rows that lie farther apart than it can step come one by one.
+    """
     at = piece.from_row * lies.pitch + piece.from_column
     shape = piece.rows, piece.columns
+    if lies.pitch > MOST_PITCH:
+        for number in range(lies.count):
+            for row in range(piece.rows):
+                to, begin = number * piece.elements + row * CUBE_SIDE, lies.at(number) + at + row * lies.pitch
+                asc.data_copy(
+                    dst[to], src[begin], Nd2NzParams(1, 1, piece.columns, 0, piece.columns, piece.height, 1, 0)
+                )
+        return
     if lies.n_step <= MOST_PITCH and piece.elements <= MOST_PITCH:
         for batch in range(lies.batches):
             to = batch * lies.heads * piece.elements

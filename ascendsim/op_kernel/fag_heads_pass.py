@@ -251,9 +251,10 @@ def _load_scores(asc: AiCore, dst: LocalTensor, src: GlobalTensor, nz_at: int, u
         asc.pipe_barrier(Pipe.V)
         return
     if p.has_tail:
-        asc.duplicate(dst, 0.0, p.count)
-        pass_on(asc, HardEvent.V_MTE2, ID)
         filled = align_up(p.columns, FLOAT.per_datablock)
+        if filled != p.width:
+            asc.duplicate(dst, 0.0, p.count)
+            pass_on(asc, HardEvent.V_MTE2, ID)
         gaps = (p.width - p.columns) * FLOAT.bytes, (p.width - filled) // FLOAT.per_datablock
         part = DataCopyExtParams(p.all_rows, p.columns * FLOAT.bytes, *gaps)
         asc.data_copy_pad(dst, src, part, DataCopyPadExtParams(True, 0, filled - p.columns, 0))

@@ -180,10 +180,9 @@ def row_terms(
         for i, row in enumerate(starts):
             if i == 0:
                 _load_rows(asc, dy, out, row, min(step, end - row), ub, t)
-            _widen(asc, ub, min(step, end - row), dy.dtype.name, t.row_term_ub, t.out.columns)
-            if i + 1 < len(starts):
-                asc.set_flag(HardEvent.V_MTE2, ID)
-                asc.wait_flag(HardEvent.V_MTE2, ID)
+            has_next = i + 1 < len(starts)
+            _widen(asc, ub, min(step, end - row), dy.dtype.name, t.row_term_ub, t.out.columns, has_next)
+            if has_next:
                 _load_rows(asc, dy, out, row + step, min(step, end - row - step), ub, t)
             result = workspace[t.areas.row_term + row * FLOAT.per_datablock]
             _reduce_rows(
@@ -194,11 +193,10 @@ def row_terms(
 def _load_rows(
     asc: AiCore, dy: GlobalTensor, out: GlobalTensor, row: int, count: int, ub: TBuf, t: SameAbTiling
 ) -> None:
-    for piece in _pieces(t.out, row, count):
-        _load_piece(
-            asc, dy[piece.at], out[piece.at], ub, piece.rows, piece.into, t.out.pitch, t.row_term_ub, t.out.columns
-        )
-    asc.set_flag(HardEvent.MTE2_V, ID)
+    pieces = _pieces(t.out, row, count)
+    for i, piece in enumerate(pieces):
+        src, is_last = (dy[piece.at], out[piece.at]), i + 1 == len(pieces)
+        _load_piece(asc, *src, ub, piece.rows, piece.into, t.out.pitch, t.row_term_ub, t.out.columns, is_last)
 
 
 def _pieces(rows: Rows, first: int, count: int) -> list[_Piece]:
@@ -226,6 +224,7 @@ def _load_piece(
     pitch: int,
     at: RowTermUb,
     columns: int,
+    is_last: bool,
 ) -> None:
     width = align_up(columns, CUBE_SIDE)
     size = dy.dtype.bytes
@@ -236,16 +235,20 @@ def _load_piece(
         else:
             bursts = DataCopyExtParams(rows, columns * size, (pitch - columns) * size, 0)
             asc.data_copy_pad(local, src, bursts, DataCopyPadExtParams(True, 0, width - columns, 0))
+    if is_last:
+        asc.set_flag(HardEvent.MTE2_V, ID)
 
 
 @tile
-def _widen(asc: AiCore, ub: TBuf, rows: int, element: str, at: RowTermUb, columns: int) -> None:
+def _widen(asc: AiCore, ub: TBuf, rows: int, element: str, at: RowTermUb, columns: int, has_next: bool) -> None:
     count = rows * align_up(columns, CUBE_SIDE)
     asc.wait_flag(HardEvent.MTE2_V, ID)
     for narrow, wide in ((at.dy, at.wide_dy), (at.out, at.wide_out)):
         src, dst = ub.get_with_offset(element, count, narrow), ub.get_with_offset(FLOAT, count, wide)
         asc.cast(dst, src, RoundMode.CAST_NONE, count)
     asc.pipe_barrier(Pipe.V)
+    if has_next:
+        pass_on(asc, HardEvent.V_MTE2, ID)
 
 
 @tile

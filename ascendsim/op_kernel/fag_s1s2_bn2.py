@@ -8,8 +8,10 @@ the flags between the cores, stand in `fag_served`. S and dA have one buffer in 
 the first product of a head replaces (dQ at the first block of a row of blocks, dK and dV at the first of a column of
 the first query head), the others add. Only where blocks are skipped are sums zeros to begin with; each AIV stores those
 of its own heads, so that nobody else has to wait (inferred). With float inputs dV is summed up in its own tensor.
-
 Dropout that reads bytes has all AIVs make them of the bits first, and then meet (SyncAll).
+
+In the L1-custom form an AIC takes the key heads and its AIVs halves of each block's rows, also when a head is stored;
+its products and flags stand in `fag_s1s2_bn2_custom`.
 
 Inferred: the row term of a block's first strip is made before its scores are waited for; a finished head is scaled and
 cast two blocks later, when the scores' flag says that its sums are there (the public kernel waits for its products dQ,

@@ -1,17 +1,23 @@
 """FlashAttentionScoreGrad, template SameAB: an AIC and its two AIVs share blocks of scores, one block ahead.
 
-    AIV    zeros; row term; SyncAll
+    AIV    zeros; [bytes of the dropout mask]; row term; SyncAll
     AIC    S and dA of block t                          | dQ, dK, dV of block t - 1
-    AIV            P, A and dS of block t - 1, half of its strips of rows each
+    AIV            P, A and dS of block t - 1, half of its strips of rows, or in NZ of its columns, each
     AIV    SyncAll; scale, round and store the gradients
 
 Flags between an AIC and its AIVs have two ids each, for even and odd rounds. An AIC waits for the tiles of block t - 1
 behind its products of block t, so these run beside the vector work; S, dA and what takes their place have two buffers
 in GM. The first sums are added behind such a flag, which an AIV sets behind SyncAll: so every core's zeros are there.
+Prescribed, an AIC may be no block ahead or two, with three ids for each flag, and have other numbers of buffers.
 The public kernel has a TPipe for each phase; here one buffer of UB serves all, with the same places.
 Products go through the matmul operator's own loop, as the library's is not published: a row of blocks keeps its A in
-L1, and loads of B pass by. Those of the L1-custom form stand in `fag_l1_custom`. Order of the sums of several AICs:
-whoever comes first, in the simulator the cores in turns.
+L1, and loads of B pass by. Those of the L1-custom form stand in `fag_l1_custom` and `fag_l1_custom_sizes`.
+
+Order of the sums of several AICs: whoever comes first, in the simulator the cores in turns. The deterministic form has
+one of its own, whoever comes first: the first block of a tile is stored by its AIC, and round after round the total of
+the others' private tiles, core by core, is added by the AIV that owns the rows (`fag_private_sums`). There an AIC says
+after every block that its tiles are in GM, and after round t all AIVs add up round t - 1 between two SyncAlls, so two
+rounds without new scores follow the last.
 Source: ops-transformer op_kernel, flash_attention_score_grad SameAB.
 """
 
@@ -21,9 +27,10 @@ from itertools import product
 
 from ascendsim.dtypes import FLOAT, DType
 from ascendsim.memory import GlobalTensor
+from ascendsim.op_host.fag_call import PREFIX_MODES
 from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block, Share, shares, vector_step
 from ascendsim.op_host.fag_parts import BUFFERS, Rows, nz_sum_at, score_pitch
-from ascendsim.op_host.fag_private_sums import PrivateSums
+from ascendsim.op_host.fag_private_sums import PrivateSums, RoundBlock
 from ascendsim.op_host.fag_same_ab import Products, SameAbTiling, block_products
 from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
 from ascendsim.op_kernel.fag_l1_custom import (
@@ -45,6 +52,7 @@ from ascendsim.op_kernel.fag_l1_custom_sizes import (
     wide_score_product,
 )
 from ascendsim.op_kernel.fag_options import (
+    SMALL_MASK,
     MasksAt,
     all_kept,
     bias_at,
@@ -73,14 +81,13 @@ from ascendsim.op_kernel.fag_tiles import (
 from ascendsim.op_kernel.matmul import Operands, Queues, init_queues, iterate_all
 from ascendsim.record import AiCore, tile
 from ascendsim.terms import CUBE_SIDE, CrossMode, HardEvent, Pipe, TPosition, align_up
-from ascendsim.tpipe import TBuf
 
 SCORES_ARE_THERE = 1
 """Flag of the AIC: both score products of a block are in GM. One more for odd rounds, as below."""
 TILES_ARE_THERE = 4
 """Flag of the AIVs: A and dS of a block are in GM."""
 SUMS_ARE_THERE = 7
-"""Flag of the AIC: all its blocks are added up."""
+"""Flag of the AIC: all its blocks are added up; deterministic, this block is stored."""
 STATISTICS = 8
 """How often GM holds a row's statistic: one datablock."""
 
@@ -107,8 +114,20 @@ def fag_same_ab(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
         _vector(asc, gm, t)
 
 
-def _flag(flag: int, block: Block) -> int:
-    return flag + block.turn % BUFFERS
+def _flag(flag: int, block: Block, t: SameAbTiling) -> int:
+    return flag + block.turn % max(BUFFERS, t.look_ahead + 1)
+
+
+@tile
+def _set(asc: AiCore, pipe: Pipe, flag_id: int) -> None:
+    """Tell the other side of an AIC and its AIVs."""
+    asc.cross_core_set_flag(CrossMode.AIC_AIV, pipe, flag_id)
+
+
+@tile
+def _wait(asc: AiCore, flag_id: int) -> None:
+    """Load nothing before the other side has told."""
+    asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, flag_id)
 
 
 # ---- AIC -------------------------------------------------------------------------------------------------------------
@@ -117,17 +136,17 @@ def _flag(flag: int, block: Block) -> int:
 def _cube(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
     core = asc.get_block_idx()
     queues = _init_queues(asc, gm, t)
-    before: Block | None = None
-    for block in (*t.dealing.of_core(core), None):
-        if block:
-            _score_products(asc, gm, queues, block, core, t)
-            asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.FIX, _flag(SCORES_ARE_THERE, block))
-        if before:
-            asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(TILES_ARE_THERE, before))
+    blocks = tuple(t.dealing.of_core(core))
+    for turn in range(len(blocks) + t.look_ahead):
+        if turn < len(blocks):
+            _score_products(asc, gm, queues, blocks[turn], core, t)
+            _set(asc, Pipe.FIX, _flag(SCORES_ARE_THERE, blocks[turn], t))
+        if turn >= t.look_ahead:
+            before = blocks[turn - t.look_ahead]
+            _wait(asc, _flag(TILES_ARE_THERE, before, t))
             _gradient_products(asc, gm, queues, before, core, t)
-            if not block or t.private:
-                asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.FIX, _flag(SUMS_ARE_THERE, before))
-        before = block
+            if before is blocks[-1] or t.private:
+                _set(asc, Pipe.FIX, _flag(SUMS_ARE_THERE, before, t))
 
 
 def _init_queues(asc: AiCore, gm: Tensors, t: SameAbTiling) -> Queues | L1Queues:
@@ -138,7 +157,7 @@ def _init_queues(asc: AiCore, gm: Tensors, t: SameAbTiling) -> Queues | L1Queues
 
 def _tile_at(area: int, core: int, block: Block, t: SameAbTiling) -> int:
     """Return where a block's S or dA lies in the workspace [floats]."""
-    return area + (core * BUFFERS + block.turn % BUFFERS) * t.tile_floats
+    return area + (core * t.score_buffers + block.turn % t.score_buffers) * t.tile_floats
 
 
 def _score_products(
@@ -152,16 +171,11 @@ def _score_products(
     scores = gm.workspace[_tile_at(t.areas.scores, core, block, t)]
     if isinstance(queues, L1Queues):
         shape = (block.rows, block.columns)
-        with asc.trace("dA"):
-            _custom_scores(asc, dy, value, d_a, queues, shape, t.out, t.value, t.query.columns)
-        with asc.trace("S"):
-            _custom_scores(asc, query, key, scores, queues, shape, t.query, t.key, t.query.columns)
+        _custom_scores(asc, dy, value, d_a, query, key, scores, queues, shape, t.query, t.key, t.value, t.out)
         return
     products = _products(block, t)
-    with asc.trace("dA"):
-        _multiply(asc, dy, value, d_a, queues, products.d_a, False)
-    with asc.trace("S"):
-        _multiply(asc, query, key, scores, queues, products.scores, False)
+    _multiply(asc, "dA", dy, value, d_a, queues, products.d_a, False)
+    _multiply(asc, "S", query, key, scores, queues, products.scores, False)
 
 
 def _gradient_products(
@@ -179,26 +193,20 @@ def _gradient_products(
     dv = gm.workspace[t.areas.dv + _sum_at(t.value, block.b, block.n2, block.s2, t)]
     if isinstance(queues, L1Queues):
         shape, is_nz = (block.rows, block.columns), t.tiling.tiles.is_gradient_nz
-        _custom_query_key(asc, d_s, query, key, dq, dk, queues, shape, t.query, t.key, is_nz)
-        with asc.trace("dV"):
-            _custom_value(asc, a, dy, dv, queues, shape, t.out, t.value, t.query.columns, is_nz)
+        rows = t.query, t.key, t.value, t.out
+        _custom_gradients(asc, d_s, a, query, key, dy, dq, dk, dv, queues, shape, *rows, is_nz)
         return
     products, adds = _products(block, t), t.private is None
     one = t.private.block_of(core, block.turn) if t.private else None
-    if t.private and one and not one.stores_dq:
-        dq = gm.workspace[t.private.dq.tile_at(one)]
-        products = replace(products, dq=replace(products.dq, c_pitch=t.private.dq.pitch(block.rows)))
-    if t.private and one and not one.stores_dk_dv:
-        dk, dv = (gm.workspace[tiles.tile_at(one)] for tiles in (t.private.dk, t.private.dv))
-        own_dk = replace(products.dk, c_pitch=t.private.dk.pitch(block.columns))
-        own_dv = replace(products.dv, c_pitch=t.private.dv.pitch(block.columns))
-        products = replace(products, dk=own_dk, dv=own_dv)
-    with asc.trace("dQ"):
-        _multiply(asc, d_s, key, dq, queues, products.dq, adds)
-    with asc.trace("dK"):
-        _multiply(asc, d_s, query, dk, queues, products.dk, adds)
-    with asc.trace("dV"):
-        _multiply(asc, a, dy, dv, queues, products.dv, adds)
+    if t.private and one:
+        products = _to_private_tiles(products, one, t.private)
+        if not one.stores_dq:
+            dq = gm.workspace[t.private.dq.tile_at(one)]
+        if not one.stores_dk_dv:
+            dk, dv = (gm.workspace[tiles.tile_at(one)] for tiles in (t.private.dk, t.private.dv))
+    _multiply(asc, "dQ", d_s, key, dq, queues, products.dq, adds)
+    _multiply(asc, "dK", d_s, query, dk, queues, products.dk, adds)
+    _multiply(asc, "dV", a, dy, dv, queues, products.dv, adds)
 
 
 def _sum_at(rows: Rows, b: int, n: int, s: int, t: SameAbTiling) -> int:
@@ -210,12 +218,23 @@ def _sum_at(rows: Rows, b: int, n: int, s: int, t: SameAbTiling) -> int:
 
 def _products(block: Block, t: SameAbTiling) -> Products:
     is_whole = (block.rows, block.columns) == (t.products.scores.m, t.products.scores.n)
-    return t.products if is_whole else block_products(t.call, t.tiling, block.rows, block.columns)
+    return t.products if is_whole else block_products(t.call, t.tiling, block.rows, block.columns, buffers=t.buffers)
+
+
+def _to_private_tiles(products: Products, one: RoundBlock, private: PrivateSums) -> Products:
+    """Return the products with the pitches of private tiles, where they go there."""
+    if not one.stores_dq:
+        products = replace(products, dq=replace(products.dq, c_pitch=private.dq.pitch(one.block.rows)))
+    if one.stores_dk_dv:
+        return products
+    dk = replace(products.dk, c_pitch=private.dk.pitch(one.block.columns))
+    return replace(products, dk=dk, dv=replace(products.dv, c_pitch=private.dv.pitch(one.block.columns)))
 
 
 @tile
 def _multiply(
     asc: AiCore,
+    step: str,
     a: GlobalTensor,
     b: GlobalTensor,
     c: GlobalTensor,
@@ -224,85 +243,84 @@ def _multiply(
     adds: bool,
 ) -> None:
     """A whole product by the matmul operator's loop."""
-    iterate_all(asc, Operands(a, b, None, c), queues, blocks_of_core(product, 1, 0), product, adds=adds)
+    with asc.trace(step):
+        iterate_all(asc, Operands(a, b, None, c), queues, blocks_of_core(product, 1, 0), product, adds=adds)
 
 
 @tile
 def _custom_scores(
     asc: AiCore,
-    left: GlobalTensor,
-    right: GlobalTensor,
-    dst: GlobalTensor,
-    queues: L1Queues,
-    shape: tuple[int, int],
-    left_rows: Rows,
-    right_rows: Rows,
-    d: int,
-) -> None:
-    """S or dA of (rows, columns) in the L1-custom form of head size D."""
-    rows, columns = shape
-    scores = Scores(dst, rows, columns, score_pitch(rows, columns, is_nz=True))
-    make = score_product if d <= BLOCK else wide_score_product
-    operands = Source(left, rows, left_rows.pitch), Source(right, columns, right_rows.pitch)
-    make(asc, queues, *operands, left_rows.columns, scores)
-
-
-@tile
-def _custom_query_key(
-    asc: AiCore,
-    d_s: GlobalTensor,
+    dy: GlobalTensor,
+    value: GlobalTensor,
+    d_a: GlobalTensor,
     query: GlobalTensor,
     key: GlobalTensor,
-    dq: GlobalTensor,
-    dk: GlobalTensor,
+    scores: GlobalTensor,
     queues: L1Queues,
     shape: tuple[int, int],
     query_rows: Rows,
     key_rows: Rows,
-    is_nz: bool,
+    value_rows: Rows,
+    out_rows: Rows,
 ) -> None:
-    """Add dQ and dK of (rows, columns) in the L1-custom form."""
+    """Both score products of (rows, columns) in the L1-custom form."""
     rows, columns = shape
-    queries, keys = Source(query, rows, query_rows.pitch), Source(key, columns, key_rows.pitch)
-    tiles, d = _narrow_scores(d_s, rows, columns), query_rows.columns
-    query_sums, key_sums = _custom_sums(dq, query_rows, is_nz), _custom_sums(dk, key_rows, is_nz)
-    if d == BLOCK:
-        query_and_key_gradients(asc, queues, tiles, keys, queries, d, query_sums, key_sums)
-    elif d < BLOCK:
-        with asc.trace("dQ"):
-            small_query_gradient(asc, queues, tiles, keys, d, query_sums)
-        with asc.trace("dK"):
-            small_key_gradient(asc, queues, tiles, queries, d, key_sums, True)
-    else:
-        with asc.trace("dQ"):
-            wide_query_gradient(asc, queues, tiles, keys, d, query_sums)
-        with asc.trace("dK"):
-            wide_key_gradient(asc, queues, tiles, queries, d, key_sums)
+    pitch = score_pitch(rows, columns, is_nz=True)
+    make = score_product if query_rows.columns <= BLOCK else wide_score_product
+    with asc.trace("dA"):
+        operands = Source(dy, rows, out_rows.pitch), Source(value, columns, value_rows.pitch)
+        make(asc, queues, *operands, out_rows.columns, Scores(d_a, rows, columns, pitch))
+    with asc.trace("S"):
+        operands = Source(query, rows, query_rows.pitch), Source(key, columns, key_rows.pitch)
+        make(asc, queues, *operands, query_rows.columns, Scores(scores, rows, columns, pitch))
 
 
 @tile
-def _custom_value(
+def _custom_gradients(
     asc: AiCore,
+    d_s: GlobalTensor,
     a: GlobalTensor,
+    query: GlobalTensor,
+    key: GlobalTensor,
     dy: GlobalTensor,
+    dq: GlobalTensor,
+    dk: GlobalTensor,
     dv: GlobalTensor,
     queues: L1Queues,
     shape: tuple[int, int],
-    out_rows: Rows,
+    query_rows: Rows,
+    key_rows: Rows,
     value_rows: Rows,
-    d: int,
+    out_rows: Rows,
     is_nz: bool,
 ) -> None:
-    """Add dV of (rows, columns) in the L1-custom form of head size D."""
+    """Add dQ, dK and dV of (rows, columns) in the L1-custom form."""
     rows, columns = shape
-    grad, tiles = Source(dy, rows, out_rows.pitch), _narrow_scores(a, rows, columns)
-    sums, dv_columns = _custom_sums(dv, value_rows, is_nz), value_rows.columns
+    d, dv_columns = query_rows.columns, value_rows.columns
+    queries, keys = Source(query, rows, query_rows.pitch), Source(key, columns, key_rows.pitch)
+    grad = Source(dy, rows, out_rows.pitch)
+    d_s_tiles, a_tiles = (_narrow_scores(x, rows, columns) for x in (d_s, a))
+    query_sums, key_sums, value_sums = (
+        _custom_sums(gm, of, is_nz) for gm, of in ((dq, query_rows), (dk, key_rows), (dv, value_rows))
+    )
     if d == BLOCK:
-        value_gradient(asc, queues, tiles, grad, dv_columns, sums)
+        query_and_key_gradients(asc, queues, d_s_tiles, keys, queries, d, query_sums, key_sums)
+        with asc.trace("dV"):
+            value_gradient(asc, queues, a_tiles, grad, dv_columns, value_sums)
     elif d < BLOCK:
-        small_key_gradient(asc, queues, tiles, grad, dv_columns, sums, False)
+        with asc.trace("dQ"):
+            small_query_gradient(asc, queues, d_s_tiles, keys, d, query_sums)
+        with asc.trace("dK"):
+            small_key_gradient(asc, queues, d_s_tiles, queries, d, key_sums, True)
+        with asc.trace("dV"):
+            small_key_gradient(asc, queues, a_tiles, grad, dv_columns, value_sums, False)
     else:
-        wide_key_gradient(asc, queues, tiles, grad, dv_columns, sums)
+        with asc.trace("dQ"):
+            wide_query_gradient(asc, queues, d_s_tiles, keys, d, query_sums)
+        with asc.trace("dK"):
+            wide_key_gradient(asc, queues, d_s_tiles, queries, d, key_sums)
+        with asc.trace("dV"):
+            wide_key_gradient(asc, queues, a_tiles, grad, dv_columns, value_sums)
 
 
 def _custom_sums(gm: GlobalTensor, rows: Rows, is_nz: bool) -> Sums:
@@ -329,37 +347,38 @@ def _vector(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
     asc.pipe_barrier(Pipe.ALL)
     row_terms(asc, gm.dy, gm.attention_in, gm.workspace, buffer, t)
     asc.sync_all()
+    share = _Share(Ub(buffer, t.ub), asc.get_sub_block_idx(), _options(t), {})
     if t.private:
-        _vector_rounds(asc, gm, buffer, core, t, t.private)
+        _vector_rounds(asc, gm, share, core, t, t.private)
     else:
         last = None
         for last in t.dealing.of_core(core):
-            _vector_turn(asc, gm, buffer, last, core, t)
+            _vector_turn(asc, gm, share, last, core, t)
         if last:
-            asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SUMS_ARE_THERE, last))
+            _wait(asc, _flag(SUMS_ARE_THERE, last, t))
     asc.sync_all()
     store_gradients(asc, (gm.dq, gm.dk, gm.dv), gm.workspace, buffer, t)
 
 
-def _vector_turn(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: int, t: SameAbTiling) -> None:
+def _vector_turn(asc: AiCore, gm: Tensors, share: "_Share", block: Block, core: int, t: SameAbTiling) -> None:
     """Wait for a block's scores, make its tiles, and say so."""
-    asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SCORES_ARE_THERE, block))
-    _vector_block(asc, gm, buffer, block, core, t)
-    asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.MTE3, _flag(TILES_ARE_THERE, block))
+    _wait(asc, _flag(SCORES_ARE_THERE, block, t))
+    _vector_block(asc, gm, share, block, core, t)
+    _set(asc, Pipe.MTE3, _flag(TILES_ARE_THERE, block, t))
 
 
-def _vector_rounds(asc: AiCore, gm: Tensors, buffer: TBuf, core: int, t: SameAbTiling, private: PrivateSums) -> None:
+def _vector_rounds(asc: AiCore, gm: Tensors, share: "_Share", core: int, t: SameAbTiling, private: PrivateSums) -> None:
     """Deterministic: behind a round's tiles add up the private ones of the round before, all cores together."""
     for turn in range(len(private.rounds) + 1):
         one, before = private.block_of(core, turn), private.block_of(core, turn - 1)
         if one:
-            _vector_turn(asc, gm, buffer, one.block, core, t)
+            _vector_turn(asc, gm, share, one.block, core, t)
         if turn == 0:
             continue
         if before:
-            asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, _flag(SUMS_ARE_THERE, before.block))
+            _wait(asc, _flag(SUMS_ARE_THERE, before.block, t))
         asc.sync_all()
-        add_tiles(asc, gm.workspace, buffer, private.rounds[turn - 1], t)
+        add_tiles(asc, gm.workspace, share.ub.buffer, private.rounds[turn - 1], t)
         asc.sync_all()
 
 
@@ -381,16 +400,56 @@ class _Placed:
     bias: int
 
 
-def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: int, t: SameAbTiling) -> None:
+@dataclass(frozen=True, slots=True)
+class _Placing:
+    """The sub-tiles of a share."""
+
+    placed: tuple[_Placed, ...]
+
+
+Alike = tuple[int, ...]
+"""What the sub-tiles of a share depend on."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What an AIV does of every block.
+
+    Attributes:
+        ub: places in UB.
+        number: which of its AIC's AIVs it is.
+        options: what the call asks.
+        known: sub-tiles of the blocks so far; those of blocks that lie alike are the same.
+    """
+
+    ub: Ub
+    number: int
+    options: Options
+    known: dict[Alike, _Placing]
+
+    def placing(self, block: Block, t: SameAbTiling) -> _Placing:
+        """Return the sub-tiles of a block's share."""
+        has_prefix = t.call.params.sparse_mode in PREFIX_MODES
+        own = (block.b, block.s1) if has_prefix or t.bias else ()
+        alike = (block.rows, block.columns, block.s1 - block.s2, *own)
+        if alike not in self.known:
+            step = vector_step(t.call, t.tiling, block.columns)
+            part = shares(block.rows, block.columns, t.dealing.cut, *step)[self.number]
+            self.known[alike] = _Placing(tuple(_sub_tiles(part, block, t)))
+        return self.known[alike]
+
+
+def _options(t: SameAbTiling) -> Options:
+    return Options(t.scale, SMALL_MASK if t.is_compressed else t.key.s, bias_form(t), dropout(t))
+
+
+def _vector_block(asc: AiCore, gm: Tensors, share: _Share, block: Block, core: int, t: SameAbTiling) -> None:
     """A and dS of this core's share of a block."""
-    step = vector_step(t.call, t.tiling, block.columns)
-    own = shares(block.rows, block.columns, t.dealing.cut, *step)[asc.get_sub_block_idx()]
-    placed = tuple(_sub_tiles(own, block, t))
-    if not placed:
+    placing = share.placing(block, t)
+    if not placing.placed:
         return
     n1 = block.n2 * t.call.shape.g + block.g
     row = ((block.b * t.query.n + n1) * t.query.s + block.s1) * STATISTICS
-    mask, mask_pitch = mask_of_block(gm, block, n1, t)
     _vector_share(
         asc,
         gm.softmax_sum[row],
@@ -398,13 +457,13 @@ def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, core: in
         gm.workspace[t.areas.row_term + row],
         gm.workspace[_tile_at(t.areas.scores, core, block, t)],
         gm.workspace[_tile_at(t.areas.d_a, core, block, t)],
-        mask,
+        mask_of_block(gm, block, n1, t)[0],
         bias_of_block(gm, block, n1, t),
         kept_of_block(gm, block, n1, t),
-        Ub(buffer, t.ub),
-        placed,
+        share.ub,
+        placing,
         gm.query.dtype,
-        Options(t.scale, mask_pitch, bias_form(t), dropout(t)),
+        share.options,
     )
 
 
@@ -420,11 +479,12 @@ def _vector_share(
     pse: GlobalTensor | None,
     kept: GlobalTensor | None,
     ub: Ub,
-    placed: tuple[_Placed, ...],
+    placing: _Placing,
     element: DType,
     options: Options,
 ) -> None:
     """Steps A and B of one sub-tile after the other."""
+    placed = placing.placed
     for event_id in (STEP_A, STEP_B):
         asc.set_flag(HardEvent.MTE3_MTE2, event_id)
         asc.wait_flag(HardEvent.MTE3_MTE2, event_id)

@@ -1,4 +1,4 @@
-"""Pictures of a run: which pipe did what when, where the time went, and what lay where on chip. Functions of a result, bytes out.
+"""Pictures of a run: which pipe did what when, where the time went, what lay where on chip. Of a result, bytes out.
 
 A picture is a list of boxes, lines and texts in inches (`canvas`), which matplotlib's renderers paint (`paint`). The
 same result gives the same bytes, whatever settings the user has. A text is drawn only where it was measured to fit.
@@ -11,8 +11,15 @@ from ascendsim.plot.timeline import timeline_picture
 from ascendsim.result import RunResult
 
 __all__ = [
-    *("balance_picture", "balance_png", "memory_picture", "memory_png", "png", "svg", "timeline_picture"),
-    *("timeline_png", "timeline_svg"),
+    "balance_picture",
+    "balance_png",
+    "memory_picture",
+    "memory_png",
+    "png",
+    "svg",
+    "timeline_picture",
+    "timeline_png",
+    "timeline_svg",
 ]
 
 

@@ -85,11 +85,12 @@ def balance_picture(result: RunResult) -> Picture:
 
 
 def _facts(result: RunResult) -> list[str]:
-    """FLOP rate, and what most AI Cores are bound by."""
-    rate = [] if result.tflops is None else [f"{result.tflops:.4g} TFLOP/s"]
-    if rate and result.peak_tflops:
-        rate.append(f"{result.tflops / result.peak_tflops:.1%} of the Cube cores' peak")
-    return rate
+    """Floating-point operations a second, and as a share of the peak."""
+    rate, peak = result.tflops, result.peak_tflops
+    if rate is None:
+        return []
+    share = [f"{rate / peak:.1%} of the Cube cores' peak"] if peak else []
+    return [f"{rate:.4g} TFLOP/s", *share]
 
 
 def _cores_title(result: RunResult) -> str:
@@ -145,8 +146,9 @@ def _parts(result: RunResult, lanes: Sequence[Bubbles], per: float) -> tuple[tup
         (busy - shared, Look(fill=colour), "busy"),
         (shared, Look(fill=colour, hatch=_SHARING), "sharing a link"),
     ]
-    for wait in BUBBLES:
-        parts.append((sum(lane.lost.get(wait, 0) for lane in lanes) * per, Look(fill=_LOST[wait]), wait.words))
+    parts += [
+        (sum(lane.lost.get(wait, 0) for lane in lanes) * per, Look(fill=_LOST[wait]), wait.words) for wait in BUBBLES
+    ]
     return tuple((c, look, f"{name} {_share(result, c)}") for c, look, name in parts)
 
 

@@ -16,7 +16,8 @@ Dv of value, for one batch and query head (which uses key head n1 // G):
 pse of ALIBI_ROWS rows stands for S1 = S2 more of them: they are the last rows of a bias that depends on i - j alone,
 and serve the triangle j <= i.
 
-One head after the other, so that memory holds the scores of one.
+One head after the other, and of it some rows of scores at a time, so that memory holds no more than these. Rows and
+columns of which nothing is wanted are left out: what an output depends on is what it would be of all.
 
 Source: aclnnFlashAttentionScoreGrad page; the backward is the derivative of the forward, which tests check by
 differences.
@@ -37,6 +38,8 @@ STATISTICS = 8
 """How often softmaxMax and softmaxSum hold a row's value: one datablock of floats."""
 ALIBI_ROWS = 1024
 """Rows of a pse that is cut to its last ones."""
+MOST_SCORES = 1 << 22
+"""Scores that are in memory at a time, at least one row."""
 ADD_THEN_MULTIPLY = 1
 """The pse_type that scales pse, too."""
 
@@ -66,6 +69,14 @@ class Gradients:
     dk: Array
     dv: Array
     dpse: Array | None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Which gradients are wanted: rows of dq [B, N1, S1], rows of dk and dv [B, N2, S2]."""
+
+    dq: NDArray[np.bool_]
+    dk_dv: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +110,7 @@ class Attention:
         pse: Array | None = None,
         atten_mask: Array | None = None,
         drop_mask: Array | None = None,
+        wanted: Array | None = None,
     ) -> Forward:
         """Return statistics and output.
 
@@ -110,18 +122,21 @@ class Attention:
                 that hides j > i.
             atten_mask: spreads to [B, N1, S1, S2]; true hides.
             drop_mask: bits in bytes, row by row over [B, N1, S1, S2], lowest bit first; 1 keeps.
+            wanted: rows [B, N1, S1]; the others are 0 in the result. None for all.
 
         Raises:
             ValueError: shapes that do not belong together.
         """
         call = self._call(query, key, value, pse, atten_mask, drop_mask)
         b, n1, s1, _ = call.shape
-        most, sums = np.empty((b, n1, s1, STATISTICS)), np.empty((b, n1, s1, STATISTICS))
-        out, rows = np.empty((b, n1, s1, call.v.shape[-1])), np.empty((b, n1, s1), np.bool_)
+        most, sums = np.zeros((b, n1, s1, STATISTICS)), np.zeros((b, n1, s1, STATISTICS))
+        out, hidden_rows = np.zeros((b, n1, s1, call.v.shape[-1])), np.zeros((b, n1, s1), np.bool_)
         for at in np.ndindex(b, n1):
-            head = self._head(call, at)
-            most[at], sums[at], out[at], rows[at] = head.largest, head.total, head.out, head.hidden_rows
-        return Forward(most, sums, from_bnsd(out, self.layout), rows)
+            for rows in call.some_rows(np.arange(s1) if wanted is None else np.flatnonzero(wanted[at])):
+                part, place = self._rows(call, at, rows), (*at, rows)
+                most[place], sums[place], out[place] = part.largest, part.total, part.out
+                hidden_rows[place] = part.hidden_rows
+        return Forward(most, sums, from_bnsd(out, self.layout), hidden_rows)
 
     def probabilities(
         self, query: Array, key: Array, value: Array, *, pse: Array | None = None, atten_mask: Array | None = None
@@ -132,7 +147,8 @@ class Attention:
             ValueError: shapes that do not belong together.
         """
         call = self._call(query, key, value, pse, atten_mask, None)
-        return np.reshape([self._head(call, at).p for at in np.ndindex(call.shape[:2])], call.shape)
+        every = np.arange(call.shape[2])
+        return np.reshape([self._rows(call, at, every).p for at in np.ndindex(call.shape[:2])], call.shape)
 
     def backward(
         self,
@@ -145,32 +161,44 @@ class Attention:
         atten_mask: Array | None = None,
         drop_mask: Array | None = None,
         left_out: Array | None = None,
+        part: Part | None = None,
     ) -> Gradients:
         """Return the gradients of sum(dy * Y); arguments as `forward`, dy as its output.
 
         `left_out`, which spreads to [B, N1, S1, S2], marks scores that the backward does not look at: P = 0. That
-        differs only for rows all of whose keys are hidden, and makes the result a gradient of nothing.
+        differs only for rows all of whose keys are hidden, and makes the result a gradient of nothing. With `part` all
+        that is not wanted may be anything, and there is no dpse.
 
         Raises:
             ValueError: shapes that do not belong together.
         """
         call = self._call(query, key, value, pse, atten_mask, drop_mask)
-        d_out = to_bnsd(dy, self.layout, self.head_num)
+        d_out = _bnsd_view(dy, self.layout, self.head_num)
         skipped = None if left_out is None else np.broadcast_to(left_out, call.shape)
         d_q, d_k, d_v = np.zeros(call.q.shape), np.zeros(call.k.shape), np.zeros(call.v.shape)
-        d_pse = None if call.bias is None else np.zeros(call.bias.shape)
+        d_pse = None if call.bias is None or part is not None else np.zeros(call.bias.shape)
         factor = self.scale if self.pse_type == ADD_THEN_MULTIPLY else 1.0
         for at in np.ndindex(call.shape[:2]):
-            head, of = self._head(call, at), call.kv_of(at)
-            p = head.p if skipped is None else np.where(skipped[at], 0.0, head.p)
-            d_p = d_out[at] @ call.v[of].T * head.kept
-            d_s = p * (d_p - (d_out[at] * head.out).sum(axis=-1, keepdims=True))
-            d_q[at] = self.scale * (d_s @ call.k[of])
-            d_k[of] += self.scale * (d_s.T @ call.q[at])
-            d_v[of] += (p * head.kept).T @ d_out[at]
-            if d_pse is not None:
-                place = call.bias_of(at)
-                d_pse[place] += _gathered_bias(factor * d_s, d_pse[place].shape)
+            of = call.kv_of(at)
+            k, v = _wide(call.k[of]), _wide(call.v[of])
+            columns = np.arange(len(k)) if part is None else np.flatnonzero(part.dk_dv[of])
+            wanted = np.arange(call.shape[2]) if part is None or len(columns) else np.flatnonzero(part.dq[at])
+            for rows in [wanted] if d_pse is not None else call.some_rows(wanted):
+                of_rows, q, d_o = self._rows(call, at, rows), _wide(call.q[at][rows]), _wide(d_out[at][rows])
+                for_q = part is None or bool(part.dq[at][rows].any())
+                those = np.arange(len(k)) if for_q else columns
+                p, kept = of_rows.p[:, those], of_rows.kept_of(those)
+                if skipped is not None:
+                    p = np.where(skipped[at][np.ix_(rows, those)], 0.0, p)
+                d_s = p * (d_o @ v[those].T * kept - (d_o * of_rows.out).sum(axis=-1, keepdims=True))
+                if for_q:
+                    d_q[(*at, rows)] = self.scale * (d_s @ k[those])
+                if len(columns):
+                    d_k[(*of, those)] += self.scale * (d_s.T @ q)
+                    d_v[(*of, those)] += (p * kept).T @ d_o
+                if d_pse is not None:
+                    place = call.bias_of(at)
+                    d_pse[place] += _gathered_bias(factor * d_s, d_pse[place].shape)
         if d_pse is not None and pse is not None:
             d_pse = d_pse.reshape(pse.shape)
         d_q, d_k, d_v = (from_bnsd(g, self.layout) for g in (d_q, d_k, d_v))
@@ -188,8 +216,8 @@ class Attention:
         kv_heads = self.kv_head_num or self.head_num
         if self.head_num % kv_heads:
             raise ValueError(f"head_num {self.head_num} is no multiple of kv_head_num {kv_heads}")
-        q = to_bnsd(query, self.layout, self.head_num)
-        k, v = to_bnsd(key, self.layout, kv_heads), to_bnsd(value, self.layout, kv_heads)
+        q = _bnsd_view(query, self.layout, self.head_num)
+        k, v = _bnsd_view(key, self.layout, kv_heads), _bnsd_view(value, self.layout, kv_heads)
         if q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3] or k.shape[:3] != v.shape[:3]:
             raise ValueError(f"as [B, N, S, D] query is {q.shape}, key {k.shape}, value {v.shape}")
         shape = (*q.shape[:3], k.shape[2])
@@ -203,29 +231,29 @@ class Attention:
             _check_bits(drop_mask, shape)
         return _Call(q, k, v, bias, hidden, drop_mask)
 
-    def _head(self, call: "_Call", at: tuple[int, ...]) -> "_Head":
-        """The forward pass of one batch and query head."""
+    def _rows(self, call: "_Call", at: tuple[int, ...], rows: Array) -> "_Rows":
+        """The forward pass of some rows of one batch and query head."""
         of = call.kv_of(at)
-        products = call.q[at] @ call.k[of].T
-        bias = 0.0 if call.bias is None else spread_bias(call.bias[call.bias_of(at)], call.shape[2:])
+        products = _wide(call.q[at][rows]) @ _wide(call.k[of]).T
+        bias = 0.0 if call.bias is None else _rows_of(spread_bias(call.bias[call.bias_of(at)], call.shape[2:]), rows)
         is_scaled_last = self.pse_type == ADD_THEN_MULTIPLY
         scores = (products + bias) * self.scale if is_scaled_last else products * self.scale + bias
-        hidden = call.hidden[at]
+        hidden = call.hidden[at][rows]
         scores = np.where(hidden, LOWEST, scores)
         largest = scores.max(axis=-1, keepdims=True)
         p = np.exp(scores - largest)
         total = p.sum(axis=-1, keepdims=True)
         p /= total
-        rows: NDArray[np.bool_] = hidden.all(axis=-1)
+        hidden_rows: NDArray[np.bool_] = hidden.all(axis=-1)
         if self.hidden_row_is_zero:
-            p[rows] = 0.0
-        kept = np.ones((1, 1)) if call.drop_mask is None else call.kept(at) / self.keep_prob
-        return _Head(p, kept, largest, total, (p * kept) @ call.v[of], rows)
+            p[hidden_rows] = 0.0
+        kept = np.ones((1, 1)) if call.drop_mask is None else call.kept(at)[rows] / self.keep_prob
+        return _Rows(p, kept, largest, total, (p * kept) @ _wide(call.v[of]), hidden_rows)
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """Tensors as [B, N, S, D]; bias and mask over the scores, bits in bytes."""
+    """Tensors as [B, N, S, D] of their own types; bias and mask over the scores, bits in bytes."""
 
     q: Array
     k: Array
@@ -238,6 +266,11 @@ class _Call:
     def shape(self) -> tuple[int, ...]:
         """Axes of the scores: B, N1, S1, S2."""
         return self.hidden.shape
+
+    def some_rows(self, rows: Array) -> list[Array]:
+        """Return rows in portions of which memory holds the scores."""
+        step = max(1, MOST_SCORES // max(1, self.shape[3]))
+        return [rows[i : i + step] for i in range(0, len(rows), step)]
 
     def kv_of(self, at: tuple[int, ...]) -> tuple[int, int]:
         """Return batch and key head of a batch and query head."""
@@ -259,8 +292,8 @@ class _Call:
 
 
 @dataclass(frozen=True, slots=True)
-class _Head:
-    """What the forward pass makes of one head: P, what dropout multiplies it with, statistics and output."""
+class _Rows:
+    """What the forward pass makes of rows of a head: P, what dropout multiplies it with, statistics and output."""
 
     p: Array
     kept: Array
@@ -268,6 +301,19 @@ class _Head:
     total: Array
     out: Array
     hidden_rows: NDArray[np.bool_]
+
+    def kept_of(self, columns: Array) -> Array:
+        """Return what dropout multiplies some columns of P with."""
+        return self.kept if self.kept.shape[1] == 1 else self.kept[:, columns]
+
+
+def _wide(x: Array) -> Array:
+    return np.asarray(x, np.float64)
+
+
+def _rows_of(bias: Array, rows: Array) -> Array:
+    """Rows of a bias that may have one for all."""
+    return bias if bias.shape[0] == 1 else bias[rows]
 
 
 def _spreads(bias: tuple[int, ...], scores: tuple[int, ...]) -> bool:
@@ -289,7 +335,12 @@ def to_bnsd(x: Array, layout: Layout, heads: int) -> Array:
     Raises:
         ValueError: an unknown layout, or columns that are no multiple of the heads.
     """
-    x = np.asarray(x, np.float64)
+    return _wide(_bnsd_view(x, layout, heads))
+
+
+def _bnsd_view(x: Array, layout: Layout, heads: int) -> Array:
+    """As `to_bnsd`, of the tensor's own type."""
+    x = np.asarray(x)
     if layout in ("BSH", "SBH"):
         if x.ndim != 3 or x.shape[-1] % heads:
             raise ValueError(f"{layout} tensor of shape {x.shape} with {heads} heads")

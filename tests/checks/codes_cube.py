@@ -328,12 +328,16 @@ kernels(
     mixed(524288),
     mixed(524032),
     (
-        "L1 use 524288 B leaves less than the 256 B that the framework takes of a mixed kernel's (up to 524032 B): "
-        "explicit tensors",
-        "keep below, unless vector cores hand no products to the matmul library: a public kernel without such calls "
-        "pins all of L1",
+        (
+            "L1 use 524288 B leaves less than the 256 B that the framework takes of a mixed kernel's (up to 524032 B): "
+            "explicit tensors"
+        ),
+        (
+            "keep below, unless vector cores hand no products to the matmul library: a public kernel without such "
+            "calls pins all of L1"
+        ),
     ),
-    severity="warning",
+    severity="W",
     **MIX,
 )
 

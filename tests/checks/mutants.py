@@ -173,8 +173,10 @@ def _touches(program, template, call, row):
     places = {r: template.tensors[o.tensor].buffer.name for r, o in row.operands}
     for (role, writes), at in lanes_of(template, row).lanes.items():
         found_here.append((places.get(role, "UB"), _bytes(at, starts[role]), writes))
-    for _, writes, slot, at in gm_lanes_of(template, row):
-        found_here.append(("GM", _bytes(at, call.slot_base_bytes[slot]), writes))
+    operands = dict(row.operands)
+    for role, writes, at in gm_lanes_of(template, row):
+        base = call.slot_base_bytes[template.tensors[operands[role].tensor].slot]
+        found_here.append(("GM", _bytes(at, base + operands[role].offset_bytes), writes))
     return tuple(found_here)
 
 

@@ -10,10 +10,10 @@ from agreement import PROFILE, flags, passed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_programs import Shape, programs
-from small_programs import program, s, set_flag, v, wait_flag
+from small_programs import exec_row, load, program, s, set_cross, set_flag, v, wait_cross, wait_flag
 
 from ascendsim.engine import compiled, reference, totals
-from ascendsim.engine.base import Kind, Wait
+from ascendsim.engine.base import CrossMode, Kind, L2Info, Wait
 from ascendsim.terms import HardEvent, Pipe
 
 LARGE = Shape(max_calls=9, max_steps=9)
@@ -71,7 +71,7 @@ class Slow:
         return cycles, counts
 
     def lost(self):
-        """[core, pipe, Wait], cycle by cycle: what holds a pipe's row, else its scalar unit, else nothing but dispatch."""
+        """[core, pipe, Wait], cycle by cycle: what holds a pipe's row, else its scalar unit, else dispatch."""
         t, p = self.t, self.p
         lost = np.zeros((*self.busy.shape[:2], len(Wait)), int)
         held = np.zeros(self.busy.shape, int)
@@ -219,6 +219,41 @@ def test_each_total_of_a_small_program():
     assert found.wait_cycles[3, Wait.FLAG] == 7
     assert found.spent_cycles.tolist() == [0, 9, 0, 0]
     assert found.busy_bins[Pipe.V].nonzero()[0].tolist() == list(range(3, 12))
+
+
+def test_what_a_pipe_loses_to_other_cores_and_to_its_scalar_unit():
+    """Cube core: M works from 1 to 11, then raises a flag that is up at 12 + 5. Vector core: S waits for it from 2 on.
+
+    V is busy from 1 to 5 and gets its next row at 19 (1 for the wait, 1 to dispatch): it lost 5 to 17 to that flag.
+    """
+    cube, vector = (0,), (1,)
+    mode = CrossMode("up", (cube, vector), (vector, cube))
+    rows = [exec_row(Pipe.M, 10), set_cross(Pipe.M, 0, 0)]
+    waits = [v(4), s(1), wait_cross(Pipe.S, 0, 0), v(6), exec_row(Pipe.MTE3, 1)]
+    p = replace(program((0, rows), (1, waits), cross_modes=(mode,), cross_cycles=5), block_cores=2)
+    for engine in (reference, compiled):
+        t = engine.schedule(p)
+        assert t["start"].tolist() == [1, 11, 1, 1, 2, 19, 20]
+        assert t["wait_cycles"][4] == 15
+        lost = t.totals.lost_cycles
+        assert lost[1, Pipe.V, [Wait.CROSS_CORE, Wait.DISPATCH]].tolist() == [12, 1 + 2]
+        assert lost[1, Pipe.MTE3, [Wait.CROSS_CORE, Wait.DISPATCH]].tolist() == [15, 5]
+        assert lost[1, Pipe.S, [Wait.CROSS_CORE, Wait.DISPATCH]].tolist() == [15, 0]
+        assert lost[0, Pipe.M].sum() == 1
+        assert lost.sum() == 12 + 3 + 15 + 5 + 15 + 1
+        assert t.totals.last_cycles[[0, 1, 1], [Pipe.M, Pipe.V, Pipe.MTE3]].tolist() == [11, 25, 21]
+        assert t.totals.unit_cycles.tolist() == [[4 + 6, 4]]
+
+
+def test_hits_and_shared_bandwidth_are_counted():
+    """Two cores load 40 bytes each over a link of 4 a cycle that each could use alone, then again from L2."""
+    rows = [load(40, 4), load(40, 4)]
+    p = program((0, rows), (1, rows), l2=L2Info("model", 1 << 20, 64, 256), dispatch=0)
+    for engine in (reference, compiled):
+        t = engine.schedule(p)
+        assert t["stretch_cycles"].sum() == t.totals.lost_cycles[:, Pipe.MTE2, Wait.BANDWIDTH].sum() > 0
+        assert t.totals.l2_hits.tolist() == [t["l2_hit"][row] for row in range(4)]
+        assert t.totals.l2_hits[[1, 3]].tolist() == [1, 1]
 
 
 @pytest.mark.parametrize(("pause", "doubles"), [(0, [4]), (6, [4]), (7, []), (20, [])])

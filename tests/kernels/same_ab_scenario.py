@@ -1,10 +1,16 @@
-"""Scenarios of FlashAttention backward that template SameAB takes."""
+"""Scenarios of FlashAttention backward that template SameAB takes, and its kernel without one of its flags."""
 
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from ascendsim.op_kernel import fag_same_ab
+from ascendsim.record import AiCore
 from ascendsim.scenario import Scenario, scenario_from
 
+LEFT_OUT = -1
+"""Id of a flag that is neither set nor awaited."""
 SEEDS = {"query": 1, "key": 2, "value": 3, "dy": 4}
 
 
@@ -68,3 +74,24 @@ def scenario(
         },
         Path("fag.toml"),
     )
+
+
+def leave_out(monkeypatch: pytest.MonkeyPatch, flag: str) -> None:
+    """Have the kernel neither set nor await a flag between cores, named as in its module."""
+    id_of, left_out = fag_same_ab._flag, getattr(fag_same_ab, flag)
+    monkeypatch.setattr(
+        fag_same_ab, "_flag", lambda number, block, t: LEFT_OUT if number == left_out else id_of(number, block, t)
+    )
+    for name in ("cross_core_set_flag", "cross_core_wait_flag"):
+        leave_out_calls(monkeypatch, name, lambda _mode, _pipe, number: number == LEFT_OUT)
+
+
+def leave_out_calls(monkeypatch: pytest.MonkeyPatch, name: str, is_left_out: Any) -> None:
+    """Have a core's API do nothing for some arguments."""
+    form = next(base.__dict__[name] for base in AiCore.__mro__ if name in base.__dict__)
+
+    def call(asc: AiCore) -> Any:
+        real = form.__get__(asc, AiCore)
+        return lambda *args: None if is_left_out(*args) else real(*args)
+
+    monkeypatch.setattr(AiCore, name, property(call), raising=False)

@@ -17,7 +17,7 @@ from ascendsim.op_host.fag_platform import fag_platform
 from ascendsim.op_host.fag_tiling import fag_tiling
 from ascendsim.op_kernel import fag_heads_pass, fag_whole_heads
 from ascendsim.record import AiCore
-from ascendsim.scenario import Scenario, scenario_from
+from ascendsim.scenario import Scenario, load_scenario, scenario_from, shipped
 from ascendsim.terms import HardEvent
 
 N, B = 11000, 10000
@@ -90,7 +90,7 @@ CASES = {
     "N, three units and two": scenario(N, (5, 1, 16, 16, 32)),
     "N, two passes a unit": scenario(N, (1, 9, 16, 16, 32), units=1, cv_units=2, cores=2),
     "N, BSH, fp16, tails": scenario(N, (1, 3, 33, 40, 80), layout="BSH", dtype="half"),
-    "N, SBH, S 48": scenario(N, (2, 2, 48, 48, 96), layout="SBH"),
+    "N, SBH, S 48": scenario(N, (2, 1, 48, 48, 96), layout="SBH"),
     "N, BSND, a whole mask for every head": scenario(
         N, (1, 2, 32, 48, 128), layout="BSND", mask=[1, 2, 32, 48], next_tokens=8
     ),

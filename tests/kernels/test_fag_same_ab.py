@@ -1,21 +1,15 @@
 """FlashAttention backward, template SameAB: gradients against the float64 reference, and flags that are needed."""
 
-from typing import Any
-
 import numpy as np
 import pytest
-from same_ab_scenario import scenario
+from same_ab_scenario import leave_out, scenario
 
 from ascendsim import machine
 from ascendsim.errors import InputError, Severity
 from ascendsim.op_host import fag_kernels
-from ascendsim.op_kernel import fag_same_ab, fag_tiles
+from ascendsim.op_kernel import fag_tiles
 from ascendsim.record import AiCore
 from ascendsim.scenario import Scenario
-
-LEFT_OUT = -1
-"""Id of a flag that is neither set nor awaited."""
-
 
 CASES = {
     "four blocks for each of two heads": scenario((1, 2, 128, 128, 64, 64), (64, 64)),
@@ -74,24 +68,8 @@ def test_without_sync_all_sums_meet_zeros(monkeypatch):
 @pytest.mark.parametrize("flag", ["SCORES_ARE_THERE", "TILES_ARE_THERE", "SUMS_ARE_THERE"])
 def test_missing_flags_between_cores_are_found(monkeypatch, flag):
     """Neither set nor awaited: what it orders is a race, between cores or round one of them."""
-    id_of, left_out = fag_same_ab._flag, getattr(fag_same_ab, flag)
-    monkeypatch.setattr(
-        fag_same_ab, "_flag", lambda number, block: LEFT_OUT if number == left_out else id_of(number, block)
-    )
-    for name in ("cross_core_set_flag", "cross_core_wait_flag"):
-        monkeypatch.setattr(AiCore, name, but_for_left_out(name), raising=False)
+    leave_out(monkeypatch, flag)
     assert codes(CASES["four blocks for each of two heads"]) & {"E-RACE-GM", "E-RACE-RAW", "E-RACE-WAR"}
-
-
-def but_for_left_out(name: str) -> property:
-    """The call as it is, but for one id."""
-    form = next(base.__dict__[name] for base in AiCore.__mro__ if name in base.__dict__)
-
-    def call(asc: AiCore) -> Any:
-        real = form.__get__(asc, AiCore)
-        return lambda mode, pipe, number: None if number == LEFT_OUT else real(mode, pipe, number)
-
-    return property(call)
 
 
 def test_another_block_dim_than_the_tilings_is_refused():

@@ -2,6 +2,7 @@
 
 from ascendsim.errors import AscendSimError
 from ascendsim.fidelity.kernels.add import predict_add
+from ascendsim.fidelity.kernels.attention import CATEGORY, predict_attention
 from ascendsim.fidelity.kernels.copies import predict_copy
 from ascendsim.fidelity.kernels.matmul import MATMULS, predict_matmul
 from ascendsim.fidelity.kernels.nd2nz import predict_nd2nz
@@ -29,6 +30,8 @@ def predict(row: MeasuredKernel) -> Prediction:
 
 
 def _rebuilt(row: MeasuredKernel) -> Prediction:
+    if row.category == CATEGORY:
+        return predict_attention(row, device_of(row))
     if row.op in MATMULS:
         return predict_matmul(row, device_of(row))
     if row.op not in _BY_OP or not any(f"/{source}/" in row.source for source in _SOURCES):
