@@ -1,5 +1,6 @@
 """Input data by name and seed. Streams are MT19937 ones, which NumPy has frozen: the same seed gives the same bits."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,25 +14,30 @@ from ascendsim.terms import RoundMode
 Array = NDArray[Any]
 
 
-def make_fill(spec: TensorSpec, where: str) -> Array:
+def make_fill(spec: TensorSpec, where: str, parts: Sequence[tuple[int, int]] = ()) -> Array:
     """Return the array of an input with a `fill`.
 
     normal: mean 0, deviation `scale`. uniform: -scale .. scale. softmax_rows: softmax over the last axis of normal
     values with deviation `scale`. arange: 0, 1, 2, ... times `scale`. constant: `value`.
+
+    Args:
+        spec: of the tensor.
+        where: its key.
+        parts: (rows, their length) of each part of a flat tensor, whose rows softmax_rows is about; () for none.
 
     Raises:
         InputError: the spec has no fill, or its array is larger than this computer's memory.
     """
     try:
         with np.errstate(all="ignore"):  # a scale may be infinite or too large: a finding says what comes of it
-            return _filled(spec, where)
+            return _filled(spec, where, parts)
     except MemoryError:
         raise InputError(
             f"{where}.shape = {spec.shape}: this computer has too little memory for that many elements; make it smaller"
         ) from None
 
 
-def _filled(spec: TensorSpec, where: str) -> Array:
+def _filled(spec: TensorSpec, where: str, parts: Sequence[tuple[int, int]]) -> Array:
     shape = tuple(spec.shape)
     random = np.random.RandomState(spec.seed)
     match spec.fill:
@@ -40,7 +46,7 @@ def _filled(spec: TensorSpec, where: str) -> Array:
         case "uniform":
             wide = (random.random_sample(shape) * 2 - 1) * spec.scale
         case "softmax_rows":
-            wide = _softmax(random.standard_normal(shape) * spec.scale)
+            wide = _softmax_rows(random.standard_normal(shape) * spec.scale, parts)
         case "arange":
             wide = np.arange(np.prod(shape), dtype=np.float64).reshape(shape) * spec.scale
         case "zeros":
@@ -59,6 +65,15 @@ def _filled(spec: TensorSpec, where: str) -> Array:
         case _:
             raise InputError(f"{where}: no fill given")
     return round_once(wide, spec.element)
+
+
+def _softmax_rows(x: Array, parts: Sequence[tuple[int, int]]) -> Array:
+    """Softmax over the last axis, or over the rows of each part of a flat array."""
+    if not parts:
+        return _softmax(x)
+    ends = np.cumsum([rows * length for rows, length in parts])
+    split = zip(np.split(x, ends[:-1]), parts, strict=True)
+    return np.concatenate([_softmax(part.reshape(shape)).reshape(-1) for part, shape in split])
 
 
 def _softmax(x: Array) -> Array:

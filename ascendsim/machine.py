@@ -512,6 +512,7 @@ def _user_kernel(scenario: Scenario) -> Kernel:
 
 def _inputs(scenario: Scenario, operator: Operator | None, arrays: Mapping[str, Array]) -> dict[str, Array]:
     inputs: dict[str, Array] = {}
+    parts = _parts(scenario, operator)
     to_make = _to_make(scenario, operator, with_parts=scenario.machine.values != "sample")
     for name, spec in scenario.tensors.items():
         where = f"tensors.{name}"
@@ -521,10 +522,17 @@ def _inputs(scenario: Scenario, operator: Operator | None, arrays: Mapping[str, 
         elif spec.fill == "array" and name in arrays:
             inputs[name] = _handed_over(arrays[name], spec, where)
         elif spec.role == "input" and (operator is None or spec.fill != "operator"):
-            inputs[name] = make_fill(spec, where)
+            inputs[name] = make_fill(spec, where, parts)
     if to_make and operator is not None:
         inputs |= _made(scenario, operator, inputs, tuple(to_make), None)
     return inputs
+
+
+def _parts(scenario: Scenario, operator: Operator | None) -> tuple[tuple[int, int], ...]:
+    """(rows, their length) of each part of an operator's flat inputs; () for one without."""
+    if operator is None or operator.parts is None:
+        return ()
+    return operator.parts(operator.tiling_model.model_validate(scenario.tiling))
 
 
 def _to_make(scenario: Scenario, operator: Operator | None, *, with_parts: bool) -> dict[str, TensorSpec]:

@@ -2,9 +2,9 @@
 
 Nothing is computed here. A kernel is called once per core with that core's handle; what it calls becomes rows. A
 function marked `@tile` is recorded once per key and afterwards logged as a call with GM base addresses. The key is
-everything its rows can depend on: the function, its arguments (tensors by dtype, shape and on-chip address, GM bases
-modulo 512 B), and the recorder's state on entry: mask, dequantisation scale, whether the compare-mask register is set,
-events, queues, trace marks.
+everything its rows can depend on: the function, its arguments (tensors by dtype, shape and on-chip address; where a GM
+tensor begins a tile cannot ask), and the recorder's state on entry: mask, dequantisation scale, whether the
+compare-mask register is set, events, queues, trace marks.
 """
 
 import functools
@@ -62,7 +62,7 @@ from ascendsim.isa.tensor_reduce import TensorReduceInstructions
 from ascendsim.isa.transpose import TransposeInstructions
 from ascendsim.isa.transpose_square import SquareTransposeInstructions
 from ascendsim.isa.vector import VectorInstructions
-from ascendsim.memory import FRAMEWORK_TMP, GM_ALIGN_BYTES, RESERVED_TMP, GlobalTensor, LocalTensor, Tensor
+from ascendsim.memory import FRAMEWORK_TMP, RESERVED_TMP, GlobalTensor, LocalTensor, Tensor
 from ascendsim.program import Program, QueInfo, block_index
 from ascendsim.progress import StageProgress
 from ascendsim.terms import Buffer, CacheMode, CoreKind, HardEvent, KernelType, MaskMode, Pipe, TPosition
@@ -166,6 +166,8 @@ class AiCore(
         self._events: dict[HardEvent, set[int]] = {e: set() for e in HardEvent}
         self._steps: list[str] = []
         self._pipe: TPipe | None = None
+        self._ended: dict[str, QueInfo] = {}
+        """Queues and buffers of TPipes that were destroyed, by name, each where it reached furthest."""
         self._tiles: dict[Callable[..., None], int] = {}
         self._replayed: RecordedTile | None = None
         """The last tile, if nothing has been recorded since: its exit state is still to be taken over."""
@@ -292,12 +294,26 @@ class AiCore(
             raise self.fail(f"{what} inside a @tile: a tile is recorded once; make queues and buffers outside of it")
 
     def t_pipe(self) -> TPipe:
-        """Return the kernel's TPipe; only one may be alive."""
+        """Return a TPipe; only one may be alive."""
         self._outside_of_tiles("t_pipe")
         if self._pipe is not None:
             raise self.reject(PIPE_MULTI, got=2, wanted=1)
         self._pipe = TPipe(self)
         return self._pipe
+
+    def end_pipe(self) -> None:
+        """Forget the TPipe, its queues and buffers; what they took of memories stays known. See TPipe.destroy."""
+        self.settle()
+        self.layout_changes()
+        for q in self.ques:
+            info = QueInfo(q.name, q.position.value, q.address_bytes, q.buffer_bytes, q.num)
+            known = self._ended.get(q.name)
+            if q.address_bytes >= 0 and (known is None or known.end_bytes < info.end_bytes):
+                self._ended[q.name] = info
+        for place, end_bytes in self._pipe.ends if self._pipe else ():
+            self._builder.reaches(place, end_bytes)
+        self.ques.clear()
+        self._pipe = None
 
     def t_que(self, position: TPosition, depth: int, name: str) -> TQue:
         """Declare a queue between two pipes.
@@ -455,8 +471,8 @@ class AiCore(
 
     def _check_alive(self, api: str, role: str, tensor: LocalTensor) -> None:
         """Find the use of a queue's tensor after it was freed."""
-        que = next(q for q in self.ques if q.index == tensor.que)
-        if isinstance(que, TQue) and que.is_free(tensor):
+        que = next((q for q in self.ques if q.index == tensor.que), None)
+        if que is None or (isinstance(que, TQue) and que.is_free(tensor)):
             rule = FREED_WRITE if role == "dst" else FREED_READ
             self.report(rule, operand=role, got="FREE", wanted="allocated", api=api, tensor=tensor.name)
 
@@ -596,9 +612,8 @@ class AiCore(
     def _key_of(self, argument: object) -> Hashable:
         """What of a tile's argument rows can depend on. Frozen dataclasses are taken apart once and then known."""
         if isinstance(argument, GlobalTensor):
-            modulo = (argument.base_bytes + argument.offset_bytes) % GM_ALIGN_BYTES
             past_l2 = argument.cache_mode is CacheMode.CACHE_MODE_DISABLE
-            return ("gm", argument.index, argument.dtype.code, argument.shape, modulo, past_l2)
+            return ("gm", argument.index, argument.dtype.code, argument.shape, past_l2)
         if type(argument) in _EXACT:
             return (type(argument), argument)
         known = self._argument_numbers.get(id(argument))
@@ -679,12 +694,8 @@ class AiCore(
         if self._steps:
             raise self.fail(f"step {self._steps[-1]!r} was opened by trace_start and never closed")
         self._close_segment()
-        for q in self.ques:
-            if q.address_bytes >= 0:
-                info = QueInfo(q.name, q.position.value, q.address_bytes, q.buffer_bytes, q.num)
-                self._builder.ques[q.name] = info
-        for place, end_bytes in self._pipe.ends if self._pipe else ():
-            self._builder.reaches(place, end_bytes)
+        self.end_pipe()
+        self._builder.ques |= self._ended
 
     def _check_modes(self) -> None:
         """Find modes that are on when the kernel ends."""

@@ -107,12 +107,23 @@ LAYERS = {
     "arrays": {"dtypes", "errors", "files"},
     "fag_notes": {"errors", "op_host"},
     "fag_operator": {"device", "dtypes", "errors", "fag_notes", "op_host", "reference", "terms", "work"},
+    "atb_request": {"errors", "op_host"},
+    "atb": {
+        *("device", "dtypes", "errors", "fsg_answer", "machine", "op_host", "result", "scenario"),
+    },
+    "fsg_answer": {
+        *("checks", "device", "dtypes", "engine", "errors", "machine", "memory", "op_host", "op_kernel", "record"),
+        "terms",
+    },
+    "show_fsg": {"fsg_answer", "op_host", "terms"},
+    "fsg_operator": {"device", "dtypes", "errors", "op_host", "reference", "terms", "work"},
     "fag": {
         *("device", "dtypes", "engine", "errors", "fag_answer", "fag_request", "machine", "op_host", "result"),
         *("scenario", "terms"),
     },
     "operators": {
-        *("device", "dtypes", "errors", "fag_operator", "op_host", "op_kernel", "record", "reference", "terms", "work"),
+        *("device", "dtypes", "errors", "fag_operator", "fsg_operator", "op_host", "op_kernel", "record", "reference"),
+        *("terms", "work"),
     },
     "scenario": {"device", "dtypes", "errors", "files", "operators"},
     "fills": {"dtypes", "errors", "scenario", "terms"},
@@ -186,6 +197,7 @@ LAYERS = {
     "cli": {
         *(
             "__init__",
+            "atb_request",
             "check_target",
             "device",
             "errors",
@@ -194,7 +206,9 @@ LAYERS = {
             "fidelity",
             "fidelityfolder",
             "files",
+            "fsg_answer",
             "machine",
+            "op_host",
             "painter",
             "progress",
             "report",
@@ -208,6 +222,7 @@ LAYERS = {
             "show",
             "show_fag",
             "show_findings",
+            "show_fsg",
             "show_rules",
             "show_fidelity",
             "show_tmp",
@@ -236,6 +251,7 @@ LAYERS = {
     "__main__": {"cli"},
     "__init__": {
         "api",
+        "atb",
         "device",
         "errors",
         "fag",
