@@ -16,7 +16,7 @@ from ascendsim.terms import Pipe
 
 
 def history_of(program):
-    """History of a program of one core, (call, place in its template) of every row that touches GM, whether it races."""
+    """History of a program of one core, (call, place in its template) of every row that touches GM, and its races."""
     accesses = Accesses(program)
     order = Order(accesses, ordered_pipes=frozenset({Pipe.S}))
     calls = np.arange(len(program.calls["core"]))
