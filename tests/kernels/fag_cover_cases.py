@@ -28,6 +28,7 @@ RANDOMLY_HIDDEN = 0.3
 """Share of the scores that a mask of mode 1 hides."""
 SMALL_MASK, SMALL_PREFIX_MASK = (2048, 2048), (3072, 2048)
 LONG = 1024
+"""Rows of a bias that is cut; longer sequences are long."""
 
 FACTORS = {
     "template": tuple(TEMPLATES),
@@ -278,10 +279,21 @@ def given(case: Case, spread: Spread) -> dict[str, np.ndarray[Any, Any]]:
     scales = {"query": spread.query, "key": spread.query, "value": spread.value, "dy": spread.value, "pse_shift": 1.0}
     for seed, (name, scale) in enumerate(scales.items()):
         if name in shapes:
-            arrays[name] = (np.random.RandomState(seed).standard_normal(shapes[name]) * scale).astype(kind)
+            made = _along_diagonals if name == "pse_shift" and shapes[name][-2] == LONG else _normal
+            arrays[name] = (made(np.random.RandomState(seed), shapes[name]) * scale).astype(kind)
     if "atten_mask" in shapes:
         arrays["atten_mask"] = hidden_in(case)
     if "drop_mask" in shapes:
-        bits = np.packbits(kept_in(case).reshape(-1), bitorder="little")
-        arrays["drop_mask"] = bits
+        arrays["drop_mask"] = np.packbits(kept_in(case).reshape(-1), bitorder="little")
     return arrays
+
+
+def _normal(random: np.random.RandomState, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    return random.standard_normal(shape)
+
+
+def _along_diagonals(random: np.random.RandomState, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Return the last rows of a bias that depends on i - j alone, as one that is cut has to."""
+    *heads, rows, columns = shape
+    apart = np.arange(columns - rows, columns)[:, None] - np.arange(columns)
+    return random.standard_normal((*heads, 2 * columns))[..., apart + columns]
