@@ -172,7 +172,7 @@ def kernels_text(found: KernelVerdict) -> list[str]:
     if found.errors is not None:
         e = found.errors
         said.append(
-            f"Task duration of those rebuilt: median error {e.median:.1%}, 90th percentile {e.p90:.1%}, worst "
+            f"Task duration, rebuilt: median error {e.median:.1%}, 90th percentile {e.p90:.1%}, worst "
             f"{e.worst:.1%}; {_median(found.judged)} of {len(found.judged)} with stated schedules."
         )
     said += [f"Variants of {r.kernel}: rank correlation {r.correlation:.2f} over {r.variants}." for r in found.rankings]

@@ -18,6 +18,8 @@ Ints = NDArray[np.int64]
 
 FAR = 1 << 60
 """Bytes beyond every memory, that columns of 64 bits still add up with; operands may reach further."""
+_MOST_MARKS = 1 << 24
+"""Bytes that are marked one by one: more than any core has on chip, where an operand may be said to be any length."""
 
 
 class Act(IntEnum):
@@ -87,7 +89,7 @@ class Accesses:
         self.crossed = len(self.all)
         """An access of no bytes: behind it a pipe has waited for another core."""
         self.all.append(Access(self.crossed, -1, -1, "", "", Pipe.S, FAR, -FAR, writes=False))
-        self._marked = np.zeros(self.places.length_bytes, np.bool_)
+        self._marked = np.zeros(min(self.places.length_bytes, _MOST_MARKS), np.bool_)
         """Bytes of an access that another is compared with."""
         self._meets: dict[tuple[int, int], bool] = {}
         self._bytes: dict[int, tuple[int, Bytes | None]] = {}
@@ -148,7 +150,7 @@ class Accesses:
         if isinstance(b, slice):
             inside: Ints = a[(a >= b.start) & (a < b.stop)]
             return inside
-        if min(a[0], b[0]) < 0 or max(a[-1], b[-1]) >= self.places.length_bytes:
+        if min(a[0], b[0]) < 0 or max(a[-1], b[-1]) >= len(self._marked):
             both: Ints = np.intersect1d(a, b, assume_unique=True)
             return both
         self._marked[a] = True

@@ -93,7 +93,7 @@ def test_the_operator_on_48_cores_equals_the_closed_form(name):
     from ascendsim.scenario import load_scenario
 
     scenario = load_scenario(ROOT / "scenarios" / f"{name}.toml")
-    inputs = _inputs(scenario, scenario.find_operator())
+    inputs = _inputs(scenario, scenario.find_operator(), {})
     ori_k = result.scenario["tiling"].get("ori_k")
     picked = np.random.RandomState(0).choice(len(inputs["src"]), 60, replace=False)
     want = closed_form.softmax_grad(inputs["grad"][picked], inputs["src"][picked], ori_k)
