@@ -19,6 +19,7 @@ from ascendsim.engine.state import (
     Count,
     Field,
     Held,
+    Keeping,
     Link,
     Program,
     Queued,
@@ -26,7 +27,8 @@ from ascendsim.engine.state import (
     Unit,
     UnitUse,
 )
-from ascendsim.engine.table import FOREVER, PIPES, Emit
+from ascendsim.engine.table import EMIT_WIDTH, FOREVER, PIPES, Emit
+from ascendsim.engine.totals import Taking, has_room, take_row
 from ascendsim.jit import called, compiled_in_place, inlined
 from ascendsim.terms import Pipe
 
@@ -41,6 +43,8 @@ _PHASE = 1 << UNIT_BITS
 """Bit of a heap key that puts starts behind what happens to transfers on their way in the same cycle."""
 TIME_SHIFT = UNIT_BITS + 1
 """Bits of a heap key below the time."""
+FEW_ROWS = 64
+"""Rows after which those that have run are handed on: few enough to lie in the processor's own memory still."""
 LAST_CYCLE = 1 << (62 - TIME_SHIFT)
 """Times are below this, three and a half days at 1.85 GHz."""
 
@@ -50,7 +54,7 @@ class Stop(IntEnum):
 
     ENDED = 0
     FULL = 1
-    """No room for more rows in `State.out`."""
+    """No room for more rows: in what they are added up in, or kept; inside in `State.out`."""
     NODES = 2
     """No free nodes."""
     LIMIT = 3
@@ -62,11 +66,24 @@ class Stop(IntEnum):
 
 
 @compiled_in_place
-def run(p: Program, s: State) -> int:
-    """Go on until there is a reason to stop."""
+def run(p: Program, s: State, t: Taking, k: Keeping) -> int:
+    """Go on until there is a reason to stop.
+
+    Rows that have run are added up and kept a few at a time, while they are in the processor's own memory.
+    """
     if p.l2_warm and s.counts[Count.IS_WARM] == 0:
         s.counts[Count.IS_WARM] = 1
         _warm_up(p, s)
+    while True:
+        stop = _go_on(p, s)
+        goes_on = _hand_on(p, s, t, k)
+        if stop != Stop.FULL or not goes_on:
+            return stop
+
+
+@inlined
+def _go_on(p: Program, s: State) -> int:
+    """Go on until there is a reason to stop, or some rows to hand on."""
     while True:
         while s.counts[Count.READY] > 0:
             s.counts[Count.READY] -= 1
@@ -78,16 +95,41 @@ def run(p: Program, s: State) -> int:
                 return stop
         if s.counts[Count.STOPPED] > 0:
             return Stop.LIMIT
-        if _lacks_room(p, s):
+        if p.detail > 0 and s.counts[Count.EMITTED] >= FEW_ROWS:
             return Stop.FULL
         if not _next_event(p, s):
             return Stop.ENDED if s.counts[Count.DONE] == p.call_number[-1] else Stop.STUCK
 
 
 @inlined
-def _lacks_room(p: Program, s: State) -> bool:
-    """Whether the rows of one event might not fit."""
-    return p.detail > 0 and s.counts[Count.EMITTED] + s.unit.shape[0] > s.out.shape[0]
+def _hand_on(p: Program, s: State, t: Taking, k: Keeping) -> bool:
+    """Add up and keep the rows that have run; whether there is room for as many more."""
+    if p.detail == 0:
+        return True
+    for i in range(s.counts[Count.EMITTED]):
+        take_row(s.out, i, t)
+        if _is_kept(s.out, i, k):
+            to = s.counts[Count.KEPT]
+            for column in range(EMIT_WIDTH):
+                k.rows[to, column] = s.out[i, column]
+            s.counts[Count.KEPT] = to + 1
+    s.counts[Count.EMITTED] = 0
+    return has_room(t, s.out.shape[0]) and k.rows.shape[0] - s.counts[Count.KEPT] >= s.out.shape[0]
+
+
+@inlined
+def _is_kept(rows: Ints, i: int, k: Keeping) -> bool:
+    """Whether a row is to be kept, as `Keep` says."""
+    if k.every > 0:
+        return True
+    is_whole = k.ends.shape[0] == 0
+    if k.calls[rows[i, Emit.CALL]] and (is_whole or k.ends[rows[i, Emit.HOT]] > 0):
+        return True
+    for at in range(k.windows.shape[0]):
+        begin = rows[i, Emit.DISPATCHED] - rows[i, Emit.STUCK_CYCLES]
+        if begin < k.windows[at, 1] and rows[i, Emit.END] > k.windows[at, 0]:
+            return True
+    return False
 
 
 @inlined
@@ -107,9 +149,8 @@ def _run_core(p: Program, s: State, core: int) -> int:
     """Work a core's pipes and scalar unit as far as what they need is known."""
     todo = s.wake[core] & ~1
     nodes_left = len(s.time) - p.group_waiters.shape[1] - 2
-    room = s.out.shape[0] - 1
     while True:
-        if s.counts[Count.NODES] > nodes_left or (p.detail > 0 and s.counts[Count.EMITTED] >= room):
+        if s.counts[Count.NODES] > nodes_left or (p.detail > 0 and s.counts[Count.EMITTED] >= FEW_ROWS):
             s.wake[core] = todo | 1
             return Stop.NODES if s.counts[Count.NODES] > nodes_left else Stop.FULL
         if todo:

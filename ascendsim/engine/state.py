@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ascendsim.engine.base import Ints, Kind, ScheduleInput, Wait
 from ascendsim.engine.table import EMIT_WIDTH, FOREVER, PIPES, table_column, template_starts
@@ -227,8 +228,29 @@ class Count(IntEnum):
     SPARE = 13
     """First of the places that dropped segments left, NONE for none; `newer` leads to the next."""
 
+    KEPT = 14
+    """Rows in `Keeping.rows`."""
 
-COUNTS = 14
+
+COUNTS = 15
+
+
+class Keeping(NamedTuple):
+    """Which rows are kept, and where.
+
+    Attributes:
+        every: whether all are.
+        calls: [call] whether a call's rows are.
+        ends: [table row] 1 for rows that are kept with their calls; of no length for all.
+        windows: [windows, 2] first and last cycles of which all rows are.
+        rows: [place, Emit] what was kept.
+    """
+
+    every: int
+    calls: NDArray[np.bool_]
+    ends: Ints
+    windows: Ints
+    rows: Ints
 
 
 class Program(NamedTuple):
@@ -352,7 +374,7 @@ class State(NamedTuple):
 
 
 def lay_out(program: ScheduleInput, chunk: int, *, detail: bool) -> tuple[Program, State]:
-    """Return a program and the state before its first cycle, for chunks of so many rows."""
+    """Return a program and the state before its first cycle, with room in `State.out` for so many rows."""
     caps = _caps(program)
     modes = max((int(table_column(program, "flag")[table_column(program, "cross") > 0].max(initial=-1)) + 1), 1)
     own = table_column(program, "flag")[table_column(program, "cross") == 0]
