@@ -24,7 +24,9 @@ unit: $(VENV)/.installed-test
 
 deep: $(VENV)/.installed-test
 	$(PY) tests/checks/mutant_scores.py
+	$(PY) tests/kernels/fag_cover.py
 	$(PY) tests/fuzz/fuzz_run.py --cases 100000
+	$(PY) tests/long_scenarios.py
 	$(PY) tools/fit_costs.py --check
 
 bench: $(VENV)/.installed-test

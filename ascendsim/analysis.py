@@ -553,14 +553,14 @@ class _Turn:
     rows: Ints
     of: int
 
-    def seen(self, row: Ints, start: Ints, end: Ints) -> tuple[int, int, int] | None:
-        """Start of the first access, earliest start, and latest end in a call of which these rows are kept."""
+    def seen(self, row: Ints, start: Ints, end: Ints) -> tuple[int, int] | None:
+        """Earliest start and latest end in a call of which these rows are kept."""
         at = self.rows
         if len(row) != self.of:
             at = np.flatnonzero(np.isin(row, at))
             if at.size == 0:
                 return None
-        return int(start[at[0]]), int(start[at].min()), int(end[at].max())
+        return int(start[at].min()), int(end[at].max())
 
     def starts_anew(self, known: _OpenLife, call: int) -> bool:
         """Whether the first access begins another life of the allocation."""
@@ -665,14 +665,16 @@ class Lives:
                 if seen is None:
                     continue
                 key = _place(turn.ref)
+                opens, closes = seen
                 known = open_lives.get(key)
                 if known is None or turn.starts_anew(known, number):
                     if known is not None:
-                        # The last access may still be draining when the next one begins: bytes are counted once.
-                        known.end = min(known.end, max(known.start, seen[0]))
+                        # The last accesses may still be draining when the next ones begin: bytes are counted once.
+                        known.end = min(known.end, max(known.start, opens))
+                        opens, closes = max(opens, known.end), max(closes, known.end)
                         done.append(known.life(core))
                     known = open_lives[key] = _OpenLife(turn.ref, tile)
-                known.see(seen[1], seen[2], turn.last_pipe, number, turn.reach)
+                known.see(opens, closes, turn.last_pipe, number, turn.reach)
         done += [life.life(core) for life in open_lives.values()]
         return tuple(sorted(done, key=lambda life: (life.start, life.buffer, life.address_bytes)))
 

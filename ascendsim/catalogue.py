@@ -55,7 +55,7 @@ from ascendsim.isa import (
 )
 from ascendsim.isa.forms import Form
 from ascendsim.isa.table import TABLE
-from ascendsim.op_host import fag_map, fag_rules, fag_run_rules
+from ascendsim.op_host import fag_buffering, fag_map, fag_rules, fag_run_rules
 from ascendsim.op_kernel import (
     call_checks,
     drop_out_checks,
@@ -92,7 +92,7 @@ MODULES: tuple[ModuleType, ...] = (
     *(transpose_square, tpipe, record, context, static, hazards, flags, cross_flags, lifetimes, machine),
     *(advice, banks, traffic, merging, barriers, suppress, unit_flag, cube_advice, factors),
     *(call_checks, softmax_grad_checks, softmax_grad_surprises, simple_softmax_checks),
-    *(select_with_bytes_mask_checks, drop_out_checks, layout, traps, fag_map, fag_rules, fag_run_rules),
+    *(select_with_bytes_mask_checks, drop_out_checks, layout, traps, fag_map, fag_rules, fag_run_rules, fag_buffering),
 )
 """Every module that declares a rule, whether in a name of its own or in a dict."""
 

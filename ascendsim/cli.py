@@ -106,6 +106,12 @@ def run(
     despite_findings: Annotated[
         bool, typer.Option("--despite-findings", help="Simulate although there are errors, where that has a meaning.")
     ] = False,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare/--no-compare", help="Where the scenario prescribes tiles, time the operator's own, too."
+        ),
+    ] = True,
     trace_time: Annotated[
         str, typer.Option("--time", help="Unit of trace.json: us, or cycle (1 cycle shown as 1 ns).")
     ] = "us",
@@ -135,6 +141,7 @@ def run(
                 engine,
                 windows=windows,
                 despite_findings=despite_findings,
+                compare=compare,
                 # an error found in values would still mark the pictures
                 on_timeline=None if despite_findings else lambda begun: begin_pictures(begun, painter),
                 progress=progress,

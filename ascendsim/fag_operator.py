@@ -31,10 +31,9 @@ from ascendsim.op_host.fag_map import memory_maps
 from ascendsim.op_host.fag_params import INNER_PSE_TYPES, FagDtype, FagParams
 from ascendsim.op_host.fag_platform import fag_platform
 from ascendsim.op_host.fag_result import FagTiling, TileOverride
-from ascendsim.op_host.fag_shift import shifted
+from ascendsim.op_host.fag_shift import SHIFT_STEP_BYTES, shifted
 from ascendsim.op_host.fag_tiling import fag_tiling
 from ascendsim.reference.attention import Attention, Part, to_bnsd
-from ascendsim.terms import DATABLOCK_BYTES
 from ascendsim.work import Work
 
 Array = NDArray[Any]
@@ -99,7 +98,7 @@ class FagKeys(BaseModel):
     vec_s2: int | None = Field(default=None, ge=1)
     units: int | None = Field(default=None, ge=1)
     cv_units: int | None = Field(default=None, ge=1)
-    workspace_shift_bytes: int = Field(default=0, ge=0, multiple_of=DATABLOCK_BYTES)
+    workspace_shift_bytes: int = Field(default=0, ge=0, multiple_of=SHIFT_STEP_BYTES)
     """How much later than the operator's all areas of the workspace begin, template SameAB."""
     block_order: BlockOrder = "blocks"
     """What goes to a core at a time, template SameAB."""

@@ -21,6 +21,7 @@ from ascendsim.checks.redundant import without
 from ascendsim.checks.static import UNDEFINED
 from ascendsim.checks.sums import without_consequences
 from ascendsim.checks.suppress import Suppression, set_apart, unused
+from ascendsim.comparison import Comparison
 from ascendsim.computed import Sample
 from ascendsim.context import ALIGN_OFFSET, ATOMIC_NOINIT, INDEX_RANGE, MMAD_NAN, OF_UNWRITTEN, OOB_PLACED
 from ascendsim.cost import links_of, template_schedules
@@ -29,7 +30,17 @@ from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT
 from ascendsim.engine import both, compiled, reference
 from ascendsim.engine.base import CrossMode, Engine, Keep, L2Info, ScheduleInput, Timeline, check_engine_name
-from ascendsim.errors import Deadlock, EnginesDiffer, Finding, InputError, Rejected, Rule, Severity, Suppressed
+from ascendsim.errors import (
+    AscendSimError,
+    Deadlock,
+    EnginesDiffer,
+    Finding,
+    InputError,
+    Rejected,
+    Rule,
+    Severity,
+    Suppressed,
+)
 from ascendsim.execute import dtype_array, execute
 from ascendsim.expect import judge
 from ascendsim.files import memory_bytes
@@ -122,6 +133,7 @@ def run(
     windows: Sequence[Window] = (),
     despite_findings: bool = False,
     arrays: Mapping[str, Array] | None = None,
+    compare: bool = False,
     on_timeline: Callable[[RunResult], None] | None = None,
     progress: Progress = silent,
 ) -> RunResult:
@@ -135,6 +147,7 @@ def run(
             lie behind its end are left out.
         despite_findings: simulate although there are findings of severity E, where that has a meaning.
         arrays: values of the tensors with fill = "array".
+        compare: also time the operator's own tiling where the scenario prescribes another.
         on_timeline: given the result as soon as there is a timeline, without outputs, findings and expectations, so
             that it can be drawn while values are computed. The run may still be rejected, or its result be marked as
             simulated despite findings.
@@ -192,8 +205,58 @@ def run(
         sample=values.sample,
         despite_findings=despite_findings and any(f.severity is Severity.ERROR for f in kept),
         suppressed=suppressed,
+        comparison=_comparison(loaded, progress) if compare else None,
     )
     return judge(result, loaded, ready.inputs, values.computed)
+
+
+def _comparison(scenario: Scenario, progress: Progress) -> Comparison | None:
+    """Time the operator's own tiling; None where the scenario prescribes nothing."""
+    operator = scenario.find_operator()
+    if operator is None:
+        return None
+    defaults = {name: field.default for name, field in operator.tiling_model.model_fields.items()}
+    given = {
+        name: scenario.tiling[name]
+        for name in sorted(operator.prescribed & set(scenario.tiling))
+        if scenario.tiling[name] != defaults[name]
+    }
+    if not given:
+        return None
+    own = {name: value for name, value in scenario.tiling.items() if name not in given}
+    try:
+        return Comparison(given, _timed(scenario.model_copy(update={"tiling": own}), progress).figures)
+    except AscendSimError as error:
+        return Comparison(given, None, str(error))
+
+
+def _timed(scenario: Scenario, progress: Progress) -> RunResult:
+    """Record a scenario and schedule it, without a check, values or rows."""
+    ready = _prepare(scenario, with_data=False)
+    recording = record(
+        ready.kernel,
+        ready.device,
+        ready.block_dim,
+        ready.gm,
+        (ready.argument,),
+        stage(progress, "record the default"),
+        ready.kernel_type,
+    )
+    if not recording.complete:
+        raise Rejected(recording.findings)
+    keep = Keep(np.zeros(len(recording.program.calls["core"]), np.bool_))
+    timeline = schedule(recording.program, ready.device, l2_mode=scenario.machine.l2, progress=progress, keep=keep)
+    return RunResult(
+        name=scenario.name,
+        device=ready.device,
+        program=recording.program,
+        timeline=timeline,
+        outputs={},
+        findings=(),
+        scenario=scenario.resolved(),
+        values="none",
+        work=ready.work,
+    )
 
 
 @dataclass(frozen=True, slots=True)

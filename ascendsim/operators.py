@@ -18,6 +18,7 @@ from ascendsim.fag_operator import (
     MADE,
     OPTIONAL,
     OUTPUTS,
+    PRESCRIBED,
     UNWRITTEN,
     FagKeys,
     fag_block_dim,
@@ -122,6 +123,8 @@ class Operator:
     """Outputs that it takes and never writes."""
     notes: Callable[[Shapes, Any, Mapping[str, Array]], tuple[Finding, ...]] | None = None
     """(shapes of the tensors, validated [tiling], inputs as far as there are any) -> what to know of the call."""
+    prescribed: frozenset[str] = frozenset()
+    """Keys of [tiling] that prescribe what the host else decides."""
     work: Callable[[Any, int], Work] | None = None
     """(what `host` returned, block_dim) -> its floating-point operations, and who does how much of them."""
 
@@ -198,6 +201,10 @@ class MatmulKeys(BaseModel):
     a_full_load: bool = False
     relu: bool = False
     unit_flag: bool = False
+
+
+_BLOCKS = frozenset({"base_m", "base_n", "base_k", "single_core_m", "single_core_n", "step_k"})
+"""Keys of the matmul operators that prescribe blocks."""
 
 
 def _matmul_host(device: Device, shapes: Shapes, keys: MatmulKeys, nums: Mapping[str, int]) -> MatmulTiling:
@@ -284,6 +291,7 @@ OPERATORS = {
         shapes=None,
         kernel_type=KernelType.AIC_ONLY,
         work=_matmul_work,
+        prescribed=_BLOCKS,
     ),
     "matmul_bias": Operator(
         name="matmul_bias",
@@ -297,6 +305,7 @@ OPERATORS = {
         shapes=None,
         kernel_type=KernelType.AIC_ONLY,
         work=_matmul_work,
+        prescribed=_BLOCKS,
     ),
     "flash_attention_score_grad": Operator(
         name="flash_attention_score_grad",
@@ -318,6 +327,7 @@ OPERATORS = {
         unwritten=frozenset(UNWRITTEN),
         notes=fag_notes,
         work=_fag_work,
+        prescribed=PRESCRIBED,
     ),
 }
 

@@ -19,7 +19,7 @@ from enum import Enum
 from itertools import count
 from numbers import Integral, Real
 from types import CellType, FrameType, FunctionType, MappingProxyType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, cast
 
 from ascendsim.builder import ProgramBuilder, RecordedTile, RecorderState, SlotTensor, TileArgumentError
 from ascendsim.device import Device
@@ -707,9 +707,9 @@ class _Same:
         return id(self._it)
 
 
-def _frozen_fields(argument: Any) -> list[object] | None:
+def _frozen_fields(argument: object) -> list[object] | None:
     """The field values of a frozen dataclass; None for anything else."""
-    names = _frozen_names(type(argument))
+    names = _frozen_names(cast("Hashable", type(argument)))  # a type is; mypy sees __hash__ of its instances
     return None if names is None else [getattr(argument, name) for name in names]
 
 

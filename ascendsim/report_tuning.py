@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ascendsim.comparison import Comparison
 from ascendsim.engine.base import Wait
 from ascendsim.result import RunResult
 from ascendsim.tuning import BUBBLES, Bubbles, Place, read_hit_share
@@ -19,6 +20,8 @@ def headlines(result: RunResult) -> list[tuple[str, str]]:
         lines.append(("Cube, Vector", units_text(result)))
     if result.work is not None:
         lines.append(("work", work_text(result)))
+    if result.comparison is not None:
+        lines.append(("prescribed", _comparison_text(result, result.comparison)))
     hits = read_hit_share(result.traffic)
     return lines if hits is None else [*lines, ("L2", f"{hits:.1%} of the bytes read are hits")]
 
@@ -110,6 +113,42 @@ def block_cells(result: RunResult) -> Cells:
     return rows
 
 
+def comparison_cells(result: RunResult) -> Cells:
+    """Figures of the run and of the operator's own tiling, and their ratio."""
+    comparison, here = result.comparison, result.figures
+    if comparison is None or comparison.default is None:
+        return []
+    there = comparison.default
+    rows = [_ratio("makespan cycles", here.makespan_cycles, there.makespan_cycles, "d")]
+    if here.tflops and there.tflops:
+        rows.append(_ratio("TFLOP/s", here.tflops, there.tflops, ".4g"))
+    if here.both_share is not None and there.both_share is not None:
+        rows.append(_ratio("Cube and Vector both busy", here.both_share, there.both_share, ".1%"))
+    if here.read_hit_share is not None and there.read_hit_share is not None:
+        rows.append(_ratio("L2 hits of bytes read", here.read_hit_share, there.read_hit_share, ".1%"))
+    rows.append(_ratio("GM traffic B", here.gm_bytes, there.gm_bytes, "d"))
+    for name in dict.fromkeys([*here.busy_cycles, *there.busy_cycles]):
+        busy = [one.busy_cycles.get(name, 0.0) for one in (here, there)]
+        rows.append(_ratio(f"{name} busy cycles", busy[0], busy[1], ".0f"))
+        shared = [one.shared_cycles.get(name, 0.0) for one in (here, there)]
+        if any(shared):
+            rows.append(_ratio(f"{name} of it sharing", shared[0], shared[1], ".0f"))
+    return rows
+
+
+def _ratio(name: str, here: float, there: float, form: str) -> tuple[str, ...]:
+    return name, f"{here:{form}}", f"{there:{form}}", f"{here / there:.3f}" if there else "-"
+
+
+def _comparison_text(result: RunResult, comparison: Comparison) -> str:
+    """What is prescribed and how long the default takes, or why it has no time."""
+    given = ", ".join(f"{name} = {value}" for name, value in comparison.prescribed.items())
+    if comparison.default is None:
+        return f"{given}; the operator's own tiling cannot be timed: {comparison.reason}"
+    here, there = result.makespan_cycles, comparison.default.makespan_cycles
+    return f"{given}: {here} cycles against {there} of the default tiling, {here / max(1, there):.3f} of it"
+
+
 def traffic_cells(result: RunResult) -> Cells:
     """Per phase, pipe and way: bytes of inputs, outputs and workspace, and the share of L2 hits."""
     return [
@@ -127,6 +166,7 @@ def traffic_cells(result: RunResult) -> Cells:
 def tables(result: RunResult) -> list[tuple[str, tuple[str, ...], Cells]]:
     """Return (title, heads, rows) of every table."""
     return [
+        ("Compared with the default tiling", ("", "this", "default", "this / default"), comparison_cells(result)),
         ("Where the time goes", bubble_columns(result), bubble_cells(result)),
         ("Most is lost at", ("pipe", "cause", "cycles", "mostly at", "for", "who waits there"), place_cells(result)),
         ("Balance of cores", ("pipe", "mean busy", "most", "over mean", "core", "last ends"), balance_cells(result)),

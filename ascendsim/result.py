@@ -10,6 +10,7 @@ from typing import Any, get_args
 from numpy.typing import NDArray
 
 from ascendsim import analysis, leaning, tuning
+from ascendsim.comparison import Comparison, Figures
 from ascendsim.computed import Sample
 from ascendsim.conflicts import BankLoss, bank_losses
 from ascendsim.device import Device, Status
@@ -55,6 +56,7 @@ class RunResult:
         sample: which tiles, if only some; what else is in the outputs is 0xFF.
         suppressed: findings that the scenario accepts, with its reasons; not among `findings`.
         work: what the operator says of its own work; None for those that say nothing.
+        comparison: with the operator's own tiling, where the scenario prescribes something and it was asked for.
     """
 
     name: str
@@ -74,6 +76,7 @@ class RunResult:
     sample: Sample | None = None
     suppressed: tuple[Suppressed, ...] = ()
     work: Work | None = None
+    comparison: Comparison | None = None
 
     def __repr__(self) -> str:
         """One line; the parts are arrays and programs of any length."""
@@ -365,6 +368,7 @@ class RunResult:
         hits = tuning.read_hit_share(self.traffic)
         return {
             "work": self._work_summary(),
+            "comparison": None if self.comparison is None else asdict(self.comparison),
             "bound": [
                 {"pipe": self.lane_name(pipe, kind), "ai_cores": count, "share": round(share, 6)}
                 for kind, pipe, count, share in self.bounds
@@ -391,6 +395,21 @@ class RunResult:
                 for t in self.traffic
             ],
         }  # fmt: skip
+
+    @cached_property
+    def figures(self) -> Figures:
+        """What is compared with another run."""
+        lanes = {self.lane_name(b.pipe, b.kind): b for b in self.bubbles if b.pipe is not Pipe.S}
+        total = len(self.unit_use) * self.makespan_cycles
+        return Figures(
+            makespan_cycles=self.makespan_cycles,
+            tflops=self.tflops,
+            busy_cycles={name: b.busy / b.cores for name, b in lanes.items()},
+            shared_cycles={name: b.shared / b.cores for name, b in lanes.items()},
+            read_hit_share=tuning.read_hit_share(self.traffic),
+            gm_bytes=sum(t.bytes for t in self.traffic),
+            both_share=sum(use.both for use in self.unit_use) / total if total else None,
+        )
 
     def _work_summary(self) -> dict[str, Any] | None:
         """Floating-point operations and who does them, None where the operator does not say."""

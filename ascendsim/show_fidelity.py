@@ -166,12 +166,14 @@ def crossed_cells(found: Sequence[CrossedFamily]) -> Cells:
 
 def kernels_text(found: KernelVerdict) -> list[str]:
     """Return what whole kernels come to, as sentences."""
-    said = [f"{len(found.covered)} of {len(found.rows)} measured kernels are covered."]
+    others = len(found.covered) - len(found.rebuilt)
+    apart = f", {others} of them by another implementation of the same call" if others else ""
+    said = [f"{len(found.covered)} of {len(found.rows)} measured kernels are covered{apart}."]
     if found.errors is not None:
         e = found.errors
         said.append(
-            f"Task duration: median error {e.median:.1%}, 90th percentile {e.p90:.1%}, worst {e.worst:.1%}; "
-            f"{_median(found.judged)} of {len(found.judged)} with stated schedules."
+            f"Task duration of those rebuilt: median error {e.median:.1%}, 90th percentile {e.p90:.1%}, worst "
+            f"{e.worst:.1%}; {_median(found.judged)} of {len(found.judged)} with stated schedules."
         )
     said += [f"Variants of {r.kernel}: rank correlation {r.correlation:.2f} over {r.variants}." for r in found.rankings]
     return said

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ascendsim import __version__
+from ascendsim.comparison import Comparison, Figures
 from ascendsim.computed import Sample, Tile
 from ascendsim.device import Device
 from ascendsim.engine.base import TIMELINE_COLUMNS, Skip, Timeline, Totals
@@ -52,6 +53,7 @@ def record_of(result: RunResult, scenario: Mapping[str, Any]) -> dict[str, Any]:
         "summary": result.summary(),
         "findings": [f.to_dict() for f in result.findings],
         "expectations": [[e.what, e.wanted, e.got, e.met] for e in result.expectations],
+        "comparison": None if result.comparison is None else asdict(result.comparison),
     }
     record = {"schema": SCHEMA, "ascendsim": __version__} | outline_of(result, scenario) | known
     return record | ({"suppressed": [s.to_dict() for s in result.suppressed]} if result.suppressed else {})
@@ -79,6 +81,7 @@ def result_of(
         values=record["values"],
         sample=_sample_of(record["sample"]),
         work=_work_of(record["work"]),
+        comparison=_comparison_of(record.get("comparison")),
         suppressed=tuple(Suppressed(_finding_of(f), f["suppressed"]) for f in record.get("suppressed", ())),
     )
 
@@ -99,6 +102,13 @@ def _work_of(record: Mapping[str, Any] | None) -> Work | None:
         return None
     lists = {name: tuple(record[name]) for name in ("blocks", "block_flop")}
     return Work(**{**record, **lists})
+
+
+def _comparison_of(record: Mapping[str, Any] | None) -> Comparison | None:
+    if record is None:
+        return None
+    default = None if record["default"] is None else Figures(**record["default"])
+    return Comparison(record["prescribed"], default, record["reason"])
 
 
 def _timeline_arrays(timeline: Timeline) -> dict[str, np.ndarray[Any, Any]]:

@@ -9,6 +9,9 @@ from ascendsim.device import Device, load_device
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
+LONG_SCENARIOS = ("fag_llama7b_layer", "fag_tuning_balance", "fag_tuning_s6144", "fag_tuning_s9216")
+"""Thousands of score blocks on a whole chip: `make deep` runs them."""
+SCENARIOS = sorted({path.stem for path in (ROOT / "scenarios").glob("*.toml")} - set(LONG_SCENARIOS))
 
 
 def pytest_sessionstart(session):

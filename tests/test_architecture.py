@@ -76,9 +76,10 @@ LAYERS = {
     "error_bar": {"known_errors", "leaning", "terms"},
     "window": {"engine", "errors", "program"},
     "work": set(),
+    "comparison": set(),
     "tuning": {"analysis", "engine", "program", "terms"},
     "result": {
-        *("tuning", "work"),
+        *("comparison", "tuning", "work"),
         *(
             "analysis",
             "computed",
@@ -95,7 +96,7 @@ LAYERS = {
     },
     "words": {"analysis", "engine", "record", "result", "terms"},
     "report": {"analysis", "error_bar", "errors", "report_tuning", "result", "terms", "words"},
-    "report_tuning": {"engine", "result", "tuning"},
+    "report_tuning": {"comparison", "engine", "result", "tuning"},
     "trace": {"__init__", "analysis", "device", "engine", "isa", "program", "result", "terms"},
     "plot": {
         *("analysis", "device", "engine", "fidelity", "isa", "painter", "plan", "program", "result", "stored", "terms"),
@@ -121,6 +122,7 @@ LAYERS = {
             "analysis",
             "arrays",
             "checks",
+            "comparison",
             "computed",
             "context",
             "cost",
@@ -168,7 +170,7 @@ LAYERS = {
         *("files", "report", "scenario", "terms", "tmpsize", "tpipe"),
     },
     "painter": {"errors"},
-    "stored": {"__init__", "computed", "device", "engine", "errors", "program", "result", "work"},
+    "stored": {"__init__", "comparison", "computed", "device", "engine", "errors", "program", "result", "work"},
     "runfolder": {
         "__init__",
         "arrays",

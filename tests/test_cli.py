@@ -16,9 +16,10 @@ import ascendsim as asc
 
 COMMAND = [str(Path(sys.executable).parent / "ascendsim")]
 FILES = {
-    "report.md", "timeline.png", "timeline.svg", "memory.png", "trace.json", "outputs.npz", "findings.json",
-    "scenario.toml", "run.npz", "run.json",
+    "report.md", "timeline.png", "timeline.svg", "memory.png", "balance.png", "trace.json", "outputs.npz",
+    "findings.json", "scenario.toml", "run.npz", "run.json",
 }  # fmt: skip
+PICTURES = {"timeline.png", "timeline.svg", "memory.png", "balance.png"}
 
 
 def _run(*arguments, cwd=ROOT, code=0):
@@ -48,7 +49,7 @@ def single_buffered(tmp_path_factory):
 def test_run_writes_everything(double_buffered):
     folder, done = double_buffered
     assert {p.name for p in folder.iterdir()} == FILES
-    assert f"10 files in {folder}" in done.stdout.replace("\n", "")
+    assert f"11 files in {folder}" in done.stdout.replace("\n", "")
     for text in ("makespan", "bottleneck", "MTE2", "Top causes of waiting", "peak UB", "SoftmaxGrad/reducesum"):
         assert text in done.stdout
     assert json.loads((folder / "findings.json").read_text()) == []
@@ -103,7 +104,7 @@ def test_the_resolved_scenario_runs_from_its_folder(tmp_path, ascendsim):
 def test_same_scenario_same_bytes(tmp_path):
     for name in ("a", "b"):
         _run("run", "vector_add", "--out", tmp_path / name)
-    for file in sorted(FILES - {"timeline.png", "timeline.svg", "memory.png"}):
+    for file in sorted(FILES - PICTURES):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes(), file
 
 
@@ -335,7 +336,7 @@ def test_pictures_that_cannot_be_drawn_do_not_cost_the_run(tmp_path):
     assert done.stderr.startswith(f"error: {tmp_path / 'x'}: the pictures could not be drawn (exit code 1): ")
     assert done.stderr.strip().endswith("ImportError: broken on purpose; the other files are written")
     assert asc.load_run(tmp_path / "x").makespan_cycles == 1761
-    assert {p.name for p in (tmp_path / "x").iterdir()} == FILES - {"timeline.png", "timeline.svg", "memory.png"}
+    assert {p.name for p in (tmp_path / "x").iterdir()} == FILES - PICTURES
 
 
 def test_a_chatty_painter_does_no_harm(tmp_path):

@@ -6,7 +6,7 @@ import shutil
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import ROOT, SCENARIOS
 
 import ascendsim as asc
 from ascendsim.arrays import load_npz, npz_bytes, restored, storable
@@ -70,7 +70,7 @@ def test_small_runs(small):
     assert result.findings == ()
 
 
-@pytest.mark.parametrize("name", sorted(p.stem for p in (ROOT / "scenarios").glob("*.toml")))
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_shipped_scenarios_meet_their_expectations(name, ascendsim_run):
     result = ascendsim_run(ROOT / "scenarios" / f"{name}.toml")
     assert result.expectations

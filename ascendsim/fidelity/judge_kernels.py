@@ -6,6 +6,7 @@ from functools import cached_property
 
 from ascendsim.fidelity.errors_of import Errors
 from ascendsim.fidelity.judge import UNFORESEEN, unforeseen
+from ascendsim.fidelity.kernels.attention import CATEGORY
 from ascendsim.fidelity.kernels.predicted import Prediction, pipe_times, slowest_pipe
 from ascendsim.fidelity.measured import MeasuredKernel, Uncovered
 
@@ -67,7 +68,7 @@ class KernelVerdict:
 
     @cached_property
     def covered(self) -> tuple[JudgedKernel, ...]:
-        """Those that can be rebuilt."""
+        """Those that the model predicts."""
         return tuple(row for row in self.rows if row.prediction is not None)
 
     @cached_property
@@ -76,9 +77,14 @@ class KernelVerdict:
         return tuple(row for row in self.covered if any(f"/{name}/" in row.row.source for name in EXAMPLES))
 
     @cached_property
+    def rebuilt(self) -> tuple[JudgedKernel, ...]:
+        """Those whose own kernel is simulated; attention backward is compared with another implementation."""
+        return tuple(row for row in self.covered if row.row.category != CATEGORY)
+
+    @cached_property
     def errors(self) -> Errors | None:
-        """Errors of the task durations, None without any."""
-        return Errors(tuple(row.error for row in self.covered)) if self.covered else None
+        """Errors of the task durations of those that are rebuilt, None without any."""
+        return Errors(tuple(row.error for row in self.rebuilt)) if self.rebuilt else None
 
     @cached_property
     def rankings(self) -> tuple[Ranking, ...]:

@@ -25,7 +25,7 @@ BUFFERING = Rule(
     "{operand} = {got}: the flags between an AIC and its AIVs have ids for {wanted} blocks ahead at most",
     "look at most {wanted} blocks ahead",
     "follows from the kernel: three ids for each of its three flags",
-    condition="A look-ahead or a number of buffers is prescribed that the kernel of FlashAttentionScoreGrad cannot have.",
+    condition="A look-ahead or a number of buffers is prescribed that FlashAttentionScoreGrad's kernel cannot have.",
     archs=ARCHS,
 )
 FEW_SCORES = BUFFERING.saying(
@@ -122,7 +122,7 @@ def _of_scores(asked: Buffering) -> Iterator[Finding]:
         yield BUFFERING.finding("tiling.look_ahead", operand="look_ahead", got=ahead, wanted=MOST_AHEAD)
     elif asked.score_buffers is not None and asked.score_buffers <= ahead:
         yield FEW_SCORES.finding(
-            *("tiling.score_buffers",),
+            "tiling.score_buffers",
             operand="score_buffers",
             got=asked.score_buffers,
             wanted=ahead + 1,

@@ -12,6 +12,15 @@ WORKSPACE = Rule(
     archs=ARCHS,
 )
 
+TILE = Rule(
+    "E-FAG-TILE",
+    "{operand} = {got}: must be a multiple of {wanted}, rows and columns of a fractal",
+    "prescribe a multiple of {wanted}, or leave the choice to the operator",
+    "ops-transformer op_kernel, flash_attention_score_grad: score tiles are products of the Cube",
+    condition="A score tile is prescribed to FlashAttentionScoreGrad that is not made of whole fractals.",
+    archs=ARCHS,
+)
+
 IGNORED = Rule(
     "I-FAG-IGNORED",
     "{operand} is given: the operator does not read it",

@@ -7,7 +7,7 @@ Source: ops-transformer op_kernel, flash_attention_score_grad SameAB.
 
 from dataclasses import dataclass, replace
 
-from ascendsim.errors import InputError
+from ascendsim.errors import InputError, Rejected
 from ascendsim.op_host.fag_call import COMPRESSED_MASK_MODES, FagCall, as_float32
 from ascendsim.op_host.fag_dealing import Dealing, dealing
 from ascendsim.op_host.fag_map import Area, main_ub, row_term_ub
@@ -26,6 +26,7 @@ from ascendsim.op_host.fag_parts import (
 )
 from ascendsim.op_host.fag_private_sums import PrivateSums, private_sums
 from ascendsim.op_host.fag_result import FagTiling, Matmuls, PostPass, PrePass, RowTermPass
+from ascendsim.op_host.fag_run_rules import TILE
 from ascendsim.op_host.fag_tiling_same_ab import sum_elements
 from ascendsim.op_host.matmul import MatmulTiling
 from ascendsim.terms import CUBE_SIDE
@@ -149,6 +150,7 @@ def same_ab_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> 
 
     Raises:
         InputError: what this kernel does not do yet.
+        Rejected: score tiles that are not made of whole fractals.
     """
     _check(call, tiling)
     deal = dealing(call, tiling)
@@ -210,7 +212,7 @@ def _check(call: FagCall, tiling: FagTiling) -> None:
             raise InputError(f"template SameAB: {what}: the host answers (ascendsim fag), a kernel is not there yet")
     for name, length in (("cv_s1", tiles.cv_s1 or 0), ("cv_s2", tiles.cv_s2 or 0)):
         if length % CUBE_SIDE:
-            raise InputError(f"{name} = {length}: must be a multiple of {CUBE_SIDE}, rows and columns of a fractal")
+            raise Rejected([TILE.finding(f"tiling.{name}", operand=name, got=length, wanted=CUBE_SIDE)])
 
 
 def _main_places(parts: tuple[Area, ...]) -> MainUb:

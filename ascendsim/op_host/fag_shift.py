@@ -1,11 +1,16 @@
 """Areas of SameAB's workspace that begin elsewhere than the operator has them: what an unaligned begin costs."""
 
 from dataclasses import replace
+from typing import Final
 
 from ascendsim.errors import InputError
 from ascendsim.op_host.fag_kernels import FagKernelTiling
 from ascendsim.op_host.fag_parts import FLOAT_BYTES
 from ascendsim.op_host.fag_same_ab import SameAbTiling
+from ascendsim.terms import DATABLOCK_BYTES
+
+SHIFT_STEP_BYTES: Final = DATABLOCK_BYTES
+"""Areas begin at whole datablocks, or copies to UB could not take them."""
 
 
 def shifted(tiling: FagKernelTiling, shift_bytes: int) -> FagKernelTiling:

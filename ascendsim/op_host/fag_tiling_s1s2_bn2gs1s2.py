@@ -30,7 +30,8 @@ _MATMUL_UB_BYTES = 8 * 1024
 _VECTOR_ROWS = 128
 _VECTOR_COLUMNS = 64
 _BUFFERS = 2
-_NZ_SPARE = 4
+NZ_SPARE: Final = 4
+"""Datablocks that the post pass keeps free for each 16 columns of sums in NZ."""
 _NZ_S2 = 128
 _NZ_S2_END = 5000
 _NZ_LARGEST_D = 256
@@ -169,7 +170,7 @@ def tile_call(call: FagCall, override: TileOverride) -> FagTiling:
         matmuls=_matmuls(call, tiles),
         band=band,
         pre=pre_pass(call, cores, sums, expands_mask=expands_mask(call)),
-        post=post_pass(call, cores, ub_bytes, nz_spare=_NZ_SPARE if tiles.is_gradient_nz else 0),
+        post=post_pass(call, cores, ub_bytes, nz_spare=NZ_SPARE if tiles.is_gradient_nz else 0),
     )
 
 

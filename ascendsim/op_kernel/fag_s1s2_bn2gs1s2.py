@@ -36,6 +36,7 @@ from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block, vector_step
 from ascendsim.op_host.fag_parts import BUFFERS, Rows, nz_sum_at, score_pitch
 from ascendsim.op_host.fag_s1s2_bn2gs1s2 import S1s2Bn2gs1s2Tiling
 from ascendsim.op_host.fag_same_ab import Products, RowTermUb, block_products
+from ascendsim.op_host.fag_tiling_s1s2_bn2gs1s2 import NZ_SPARE
 from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
 from ascendsim.op_host.softmax import soft_max_grad_tiling_func
 from ascendsim.op_kernel.fag_options import (
@@ -239,7 +240,7 @@ def _store_gradients(asc: AiCore, gm: Tensors, buffer: TBuf, t: S1s2Bn2gs1s2Tili
     ]
     if not t.call.is_fp32:
         sums.append(Gradient(gm.dv, t.value, t.areas.dv, t.sum_counts[2], None))
-    store_sums(asc, tuple(sums), gm.workspace, buffer, 0, t)
+    store_sums(asc, tuple(sums), gm.workspace, buffer, NZ_SPARE, t)
 
 
 # ---- row term --------------------------------------------------------------------------------------------------------

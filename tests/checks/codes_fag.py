@@ -4,13 +4,19 @@ from dataclasses import replace
 
 from codes_harness import A310P, B2, entry
 
+from ascendsim.device import load_device
 from ascendsim.errors import InputError, Rejected
 from ascendsim.fag import of_graph, run
 from ascendsim.fag_answer import answer
 from ascendsim.fag_notes import notes
 from ascendsim.fag_request import Request
 from ascendsim.op_host import flash_attention_score_grad as fag
+from ascendsim.op_host.fag_buffering import Buffering, buffered
+from ascendsim.op_host.fag_call import FagCall, read_shape
+from ascendsim.op_host.fag_kernels import kernel_tiling
+from ascendsim.op_host.fag_platform import fag_platform
 from ascendsim.op_host.fag_result import TileOverride
+from ascendsim.op_host.fag_tiling import fag_tiling
 
 CALL = fag.FagParams("bf16", "BNSD", B=1, N2=8, S1=2048, S2=2048, D=128)
 TND = fag.FagParams(
@@ -71,6 +77,39 @@ entry(
     ("S needs 34304 B, its place has 33792 B", SMALLER),
     ("dA, then dS needs 34304 B, its place has 33792 B", SMALLER),
     ("temp of select, softmax, dropout, NZ needs 34304 B, its place has 33792 B", SMALLER),
+)
+
+
+def kernel_of(priority=15500, tile=512, **asked):
+    """What is told of a call whose kernel gets this score tile and these buffers."""
+    call = replace(CALL, D=64)
+    platform = fag_platform(load_device(B2))
+    tiling = fag_tiling(call, load_device(B2), priority=priority, override=TileOverride(cv_s1=tile, cv_s2=256))
+    try:
+        buffered(kernel_tiling(FagCall(call, read_shape(call), platform), tiling, ()), Buffering(**asked))
+    except Rejected as error:
+        return error.findings
+    return ()
+
+
+entry(
+    "E-FAG-BUFFERING",
+    lambda: kernel_of(look_ahead=2, score_buffers=2, l0_buffers=5),
+    lambda: kernel_of(look_ahead=2, score_buffers=3, l0_buffers=2),
+    (
+        "score_buffers = 2: with a look-ahead of 2, 3 blocks have their S and dA in GM at the same time",
+        "give score_buffers = 3 or more, or look less far ahead",
+    ),
+    ("l0_buffers = 5: so many buffers of 32768 B are more than the 65536 B of L0A", "give at most 2 buffers"),
+)
+entry(
+    "E-FAG-TILE",
+    lambda: kernel_of(tile=200),
+    lambda: kernel_of(tile=208),
+    (
+        "cv_s1 = 200: must be a multiple of 16, rows and columns of a fractal",
+        "prescribe a multiple of 16, or leave the choice to the operator",
+    ),
 )
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, SCENARIOS
 from small_programs import load, program, s, v
 
 import ascendsim as asc
@@ -103,15 +103,15 @@ def test_a_queue_buffer_has_a_life_for_each_turn():
     assert names == {f"{que}[{buffer}]": 2 for que in ("in_x", "in_y", "out_z") for buffer in (0, 1)}
 
 
-def test_what_is_in_use_never_exceeds_the_peak():
-    for file in sorted((ROOT / "scenarios").glob("*.toml")):
-        result = asc.run(file)
-        for core in (0, result.program.core_count - 1):
-            found = analysis.lives(result.program, result.timeline, core)
-            for buffer in {life.buffer for life in found}:
-                lives = [life for life in found if life.buffer is buffer]
-                highest = max(life.address_bytes + life.allocation_bytes for life in lives)
-                assert analysis.occupancy(lives)[1].max() <= highest <= result.peak_bytes[buffer.name], file.name
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_what_is_in_use_never_exceeds_the_peak(name):
+    result = asc.run(ROOT / "scenarios" / f"{name}.toml")
+    for core in (0, result.program.core_count - 1):
+        found = analysis.lives(result.program, result.timeline, core)
+        for buffer in {life.buffer for life in found}:
+            lives = [life for life in found if life.buffer is buffer]
+            highest = max(life.address_bytes + life.allocation_bytes for life in lives)
+            assert analysis.occupancy(lives)[1].max() <= highest <= result.peak_bytes[buffer.name]
 
 
 def test_runs_with_other_timelines_have_other_digests():

@@ -40,6 +40,7 @@ CASES = {
     ),
     "fp16, scores in NZ": case((2, 1, 32, 48, 64, 64), layout="SBH", dtype="half"),
     "bf16, scores and sums in NZ": case((1, 2, 32, 48, 80, 80), dtype="bfloat16_t", layout="BSH", n2=1),
+    "sums in NZ, as many rows as the post pass takes at a time": case((1, 1, 16, 200, 96, 96), dtype="half"),
     "causal, compressed mask": case((1, 1, 64, 64, 32, 32), (16, 64), mask=SMALL, sparse_mode=2, vec_s1=16, vec_s2=16),
     "a band": case((1, 1, 32, 64, 32, 32), mask=SMALL, sparse_mode=4, pre_tokens=44, next_tokens=-24),
     "prefixes": case((2, 1, 32, 48, 32, 32), mask=[3072, 2048], sparse_mode=6, prefix=[40, 18]),

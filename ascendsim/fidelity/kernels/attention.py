@@ -4,8 +4,8 @@ What was measured are other implementations, which say neither how they are tile
 rebuilt. Compared is FlashAttentionScoreGrad, as `flash_attention_score_grad` runs here, with the row's lengths and type
 on all cores, in layout BNSD. The error says how the vendor's operator, as the model sees it, stands to them.
 
-Key heads of all batches are alike. Simulated are as few of them as give every core equally many blocks, and twice as
-many; the rest is added as often as it comes.
+Key heads of all batches are alike. Where there are many blocks of scores, two smaller problems are simulated, with key
+heads that give every core equally many blocks and with twice as many; the rest is added as often as it comes.
 """
 
 from dataclasses import dataclass, field
@@ -32,6 +32,9 @@ from ascendsim.terms import KernelType, ceil_div
 CATEGORY = "attention_bwd"
 MOST_BLOCKS = 1 << 13
 """Blocks of scores that are recorded one by one: a minute."""
+WHOLE_BLOCKS = 1 << 10
+"""Up to so many blocks a problem is simulated whole; smaller parts of a larger one have about as many, or L2 would hold
+all that they touch."""
 _TRIANGLE = 2048
 """Rows and columns of the compressed mask."""
 _L2_MODE = "model"
@@ -51,7 +54,7 @@ def predict_attention(row: MeasuredKernel, device: Device) -> Prediction:
     """
     if row.dtype not in _DTYPES:
         raise Uncovered(f"element type {row.dtype!r}")
-    return _predicted(_problem(row), _Part(device.model_dump_json(), device))
+    return predicted(problem_of(row), Part(device.model_dump_json(), device))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +91,12 @@ def compared(row: MeasuredKernel) -> str:
     return "; ".join(said)
 
 
-def _problem(row: MeasuredKernel) -> Problem:
-    """Read "B=8 H=32 Hkv=2 S=1024 Dqk=192 Dv=128 non-causal" or "B=1 H=64 groups=8 S=4096 D=128 window=128"."""
+def problem_of(row: MeasuredKernel) -> Problem:
+    """Return a row's problem, such as that of "B=8 H=32 Hkv=2 S=1024 Dqk=192 Dv=128 non-causal".
+
+    Raises:
+        Uncovered: something is missing.
+    """
     text = row.shape
     batches, heads, s = numbers(r"\bB=(\d+) H=(\d+) .*\bS=(\d+)", text, "batches, heads and rows")
     if "Hkv=" in text:
@@ -113,7 +120,7 @@ def _problem(row: MeasuredKernel) -> Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class Part:
     """A device, equal to any of the same numbers."""
 
     numbers: str
@@ -121,18 +128,18 @@ class _Part:
 
 
 @lru_cache(maxsize=8)
-def _predicted(problem: Problem, part: _Part) -> Prediction:
+def predicted(problem: Problem, part: Part) -> Prediction:
     """Predict a problem once for all rows that are of it."""
     device = part.device
     few = even_heads(problem, device)
-    if problem.heads <= 2 * few:
+    if problem.heads < 2 * few:
         return prediction_of(_program(problem, problem.heads, device), device, _L2_MODE)
     programs = {heads: _program(problem, heads, device) for heads in (few, 2 * few)}
     return extrapolated(programs, problem.heads, device, _L2_MODE)
 
 
 def even_heads(problem: Problem, device: Device) -> int:
-    """Return how many key heads give every core equally many blocks.
+    """Return how many key heads the smaller of two problems has; all where one is simulated whole.
 
     Raises:
         Uncovered: there would be too many blocks to record.
@@ -142,7 +149,10 @@ def even_heads(problem: Problem, device: Device) -> int:
     blocks = 0 if found is None else found.count
     if found is None or blocks > MOST_BLOCKS:
         raise Uncovered(f"{blocks or 'too many'} blocks of scores for a key head; up to {MOST_BLOCKS} are recorded")
-    few = found.cores // gcd(blocks, found.cores)
+    if problem.heads * blocks <= WHOLE_BLOCKS:
+        return problem.heads
+    even = found.cores // gcd(blocks, found.cores)
+    few = max(1, round(WHOLE_BLOCKS / (even * blocks))) * even
     most = min(problem.heads, 2 * few) * blocks
     if most > MOST_BLOCKS:
         raise Uncovered(f"{most} blocks of scores; up to {MOST_BLOCKS} are recorded")
