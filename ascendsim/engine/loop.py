@@ -682,9 +682,9 @@ def _end_transfer(p: Program, s: State, core: int, at: int, through: int, stretc
 
 
 @inlined
-def _rate(p: Program, s: State, link: int, which: int) -> int:
-    """Units a cycle of one transfer with this cap."""
-    return max(1, min(p.caps[link, which], s.link[link, Link.CAPACITY] // s.link[link, Link.ACTIVE]))
+def _share(s: State, link: int) -> int:
+    """Units a cycle that a link has for each of its transfers."""
+    return s.link[link, Link.CAPACITY] // s.link[link, Link.ACTIVE]
 
 
 @inlined
@@ -694,9 +694,10 @@ def _advance(p: Program, s: State, link: int, now: int) -> None:
     s.link[link, Link.SINCE] = now
     s.link[link, Link.DIRTY] = 1
     if passed > 0 and s.link[link, Link.ACTIVE] > 0:
+        share = _share(s, link)
         for which in range(p.caps.shape[1]):
             if s.active[link, which] > 0:
-                s.served[link, which] += passed * _rate(p, s, link, which)
+                s.served[link, which] += passed * max(1, min(p.caps[link, which], share))
 
 
 @inlined
@@ -704,11 +705,13 @@ def _settle(p: Program, s: State, link: int) -> None:
     """Find out when the next transfer leaves, if nobody else comes."""
     s.link[link, Link.DIRTY] = 0
     soonest = FOREVER
-    for which in range(p.caps.shape[1]):
-        if s.active[link, which] > 0:
-            left = s.finish[link, which, 0] - s.served[link, which]
-            rate = _rate(p, s, link, which)
-            soonest = min(soonest, s.link[link, Link.SINCE] + (left + rate - 1) // rate)
+    if s.link[link, Link.ACTIVE] > 0:
+        share = _share(s, link)
+        for which in range(p.caps.shape[1]):
+            if s.active[link, which] > 0:
+                left = s.finish[link, which, 0] - s.served[link, which]
+                rate = max(1, min(p.caps[link, which], share))
+                soonest = min(soonest, s.link[link, Link.SINCE] + (left + rate - 1) // rate)
     s.link[link, Link.NEXT] = soonest
 
 
