@@ -12,6 +12,7 @@ from ascendsim.engine.state import (
     Field,
     Held,
     Keeping,
+    More,
     Program,
     Queued,
     State,
@@ -171,7 +172,7 @@ def _waits_for_flag(
         nowhere = np.zeros(hot.shape, np.bool_)
         return nowhere, nowhere
     waits = (held == Held.FLAG) & (state.head[core, fixed.table[hot, Field.CHANNEL]] == NONE)
-    return waits, waits & (fixed.table[hot, Field.CROSS] > 0)
+    return waits, waits & (fixed.more[hot, More.CROSS] > 0)
 
 
 def _scalar_waits(fixed: Program, state: State) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -214,7 +215,7 @@ def _waiting(state: State, core: int) -> list[int]:
 
 def _flag_of(fixed: Program, hot: int) -> tuple[int, int]:
     """Flag number and `cross` of a wait."""
-    cross = int(fixed.table[hot, Field.CROSS])
+    cross = int(fixed.more[hot, More.CROSS])
     if cross:
-        return int(fixed.table[hot, Field.MODE_FLAG]) - (cross - 1) * fixed.mode_flags, cross
+        return int(fixed.more[hot, More.MODE_FLAG]) - (cross - 1) * fixed.mode_flags, cross
     return int(fixed.table[hot, Field.CHANNEL]), 0

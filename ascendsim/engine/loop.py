@@ -21,6 +21,7 @@ from ascendsim.engine.state import (
     Held,
     Keeping,
     Link,
+    More,
     Program,
     Queued,
     State,
@@ -430,10 +431,10 @@ def _take(s: State, core: int, channel: int) -> tuple[int, int]:
 @inlined
 def _raise(p: Program, s: State, core: int, pipe: int, hot: int, time: int, number: int) -> int:
     """A set is complete; return the bit of the pipe of this core that waits for the flag, 0 for none."""
-    if p.table[hot, Field.CROSS] > 0:
+    channel = p.table[hot, Field.CHANNEL]
+    if channel >= p.own_channels:
         _raise_cross(p, s, core, pipe, hot, time, number)
         return s.wake[core] & ~1
-    channel = p.table[hot, Field.CHANNEL]
     _append(s, core, channel, time, number)
     waiter = p.waiter[channel]
     if waiter > 0 and s.unit[core * PIPES + waiter, Unit.HELD] == Held.FLAG:
@@ -444,7 +445,7 @@ def _raise(p: Program, s: State, core: int, pipe: int, hot: int, time: int, numb
 @inlined
 def _raise_cross(p: Program, s: State, core: int, pipe: int, hot: int, time: int, number: int) -> None:
     """One setter of a group has set; when all have for the n-th time, the flags of all waiters rise."""
-    group, flag = p.set_group[p.table[hot, Field.CROSS] - 1, core], p.table[hot, Field.MODE_FLAG]
+    group, flag = p.set_group[p.more[hot, More.CROSS] - 1, core], p.more[hot, More.MODE_FLAG]
     if group == NONE:
         return
     ahead = s.cross_count[core, flag] - s.cross_seen[group, flag]
@@ -586,7 +587,7 @@ def _next_event(p: Program, s: State) -> bool:
         starts += 1
         place = s.unit[at, Unit.PLACE]
         hot = s.queue[at, place, Queued.HOT]
-        if p.table[hot, Field.BYPASS] and not p.table[hot, Field.WRITES] and p.table[hot, Field.BYTES] > 0:
+        if p.more[hot, More.BYPASS] and not p.more[hot, More.WRITES] and p.more[hot, More.BYTES] > 0:
             s.in_use[at] = _first_byte(p, hot, s.queue[at, place, Queued.CALL]) >> p.line_shift
     for i in range(starts):
         at = s.batch[i]
@@ -600,7 +601,7 @@ def _next_event(p: Program, s: State) -> bool:
 @inlined
 def _first_byte(p: Program, hot: int, call: int) -> int:
     """Where a transfer's box begins in GM."""
-    return p.slot_base[p.call_slot[call] + p.table[hot, Field.SLOT]] + p.table[hot, Field.OFFSET]
+    return p.slot_base[p.call_slot[call] + p.more[hot, More.SLOT]] + p.more[hot, More.OFFSET]
 
 
 @inlined
@@ -608,16 +609,16 @@ def _look_up(p: Program, s: State, at: int) -> None:
     """Find out how a transfer goes: what L2 has of it, and whether another core uses its line."""
     place = s.unit[at, Unit.PLACE]
     hot, call = s.queue[at, place, Queued.HOT], s.queue[at, place, Queued.CALL]
-    if p.table[hot, Field.BYPASS]:
+    if p.more[hot, More.BYPASS]:
         _choose_way(p, s, at, hot, 0, 0)
         if s.in_use[at] != NONE and _is_used_elsewhere(s, at):
-            clash = p.table[hot, Field.CLASH]
+            clash = p.more[hot, More.CLASH]
             s.unit[at, Unit.LINK], s.unit[at, Unit.CLASS] = clash & ((1 << CLASH_SHIFT) - 1), clash >> CLASH_SHIFT
         return
     hit, lines = _access(p, s, hot, call)
     written_back = lines << p.line_shift
-    if p.table[hot, Field.WRITES]:
-        hit, written_back = lines == 0, max(0, written_back - p.table[hot, Field.BYTES])
+    if p.more[hot, More.WRITES]:
+        hit, written_back = lines == 0, max(0, written_back - p.more[hot, More.BYTES])
     _choose_way(p, s, at, hot, 1 if hit else 0, written_back)
 
 
@@ -636,11 +637,11 @@ def _choose_way(p: Program, s: State, at: int, hot: int, hit: int, more: int) ->
     """Note how a transfer goes; one that misses and has bytes moves some more."""
     s.unit[at, Unit.HIT] = hit
     if hit:
-        s.unit[at, Unit.LINK], s.unit[at, Unit.CLASS] = p.table[hot, Field.LINK_HIT], p.table[hot, Field.CLASS_HIT]
-        s.unit[at, Unit.MOVES] = p.table[hot, Field.BYTES_HIT]
+        s.unit[at, Unit.LINK], s.unit[at, Unit.CLASS] = p.more[hot, More.LINK_HIT], p.more[hot, More.CLASS_HIT]
+        s.unit[at, Unit.MOVES] = p.more[hot, More.BYTES_HIT]
         return
-    moves = p.table[hot, Field.BYTES]
-    s.unit[at, Unit.LINK], s.unit[at, Unit.CLASS] = p.table[hot, Field.LINK], p.table[hot, Field.CLASS]
+    moves = p.more[hot, More.BYTES]
+    s.unit[at, Unit.LINK], s.unit[at, Unit.CLASS] = p.more[hot, More.LINK], p.more[hot, More.CLASS]
     s.unit[at, Unit.MOVES] = moves + more if moves > 0 else 0
 
 
@@ -650,7 +651,7 @@ def _begin_data(p: Program, s: State, core: int, at: int) -> int:
     place = s.unit[at, Unit.PLACE]
     hot, start = s.queue[at, place, Queued.HOT], s.queue[at, place, Queued.START]
     if s.unit[at, Unit.HIT]:
-        begin = p.table[hot, Field.STARTUP_HIT] if s.unit[at, Unit.WAS_COLD] else p.table[hot, Field.WARM_HIT]
+        begin = p.more[hot, More.STARTUP_HIT] if s.unit[at, Unit.WAS_COLD] else p.more[hot, More.WARM_HIT]
     else:
         begin = p.table[hot, Field.STARTUP] if s.unit[at, Unit.WAS_COLD] else p.table[hot, Field.WARM]
     s.unit[at, Unit.JOINED], s.unit[at, Unit.LEAST] = start, start + begin
@@ -789,7 +790,7 @@ def _warm_up(p: Program, s: State) -> None:
                 call = p.call_of[position]
                 template = p.call_template[call]
                 for hot in range(p.starts[template], p.starts[template + 1]):
-                    if p.table[hot, Field.KIND] == Kind.TRANSFER and not p.table[hot, Field.BYPASS]:
+                    if p.table[hot, Field.KIND] == Kind.TRANSFER and not p.more[hot, More.BYPASS]:
                         _access(p, s, hot, call)
         turn += 1
 
@@ -798,7 +799,7 @@ def _warm_up(p: Program, s: State) -> None:
 def _access(p: Program, s: State, hot: int, call: int) -> tuple[bool, int]:
     """Touch a row's box; return whether all its lines were resident, and how many lines are written back for it."""
     first = _first_byte(p, hot, call)
-    rows, length, pitch = p.table[hot, Field.ROWS], p.table[hot, Field.LENGTH], p.table[hot, Field.PITCH]
+    rows, length, pitch = p.more[hot, More.ROWS], p.more[hot, More.LENGTH], p.more[hot, More.PITCH]
     if length <= 0 or rows <= 0:
         return True, 0
     if pitch == length:
@@ -821,7 +822,7 @@ def _access(p: Program, s: State, hot: int, call: int) -> tuple[bool, int]:
             new = _mark(s.lines[place], begin, end)
             hit &= new == 0
             s.counts[Count.LINES] += new
-            if p.table[hot, Field.WRITES]:
+            if p.more[hot, More.WRITES]:
                 _mark(s.written[place], begin, end)
             at += 1
         while s.counts[Count.LINES] > p.l2_lines and s.counts[Count.OLDEST] != place:

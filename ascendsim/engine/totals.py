@@ -41,14 +41,13 @@ class _Static(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Arrays of `Totals`."""
+    """Arrays of `Totals`; `waits` are wait_cycles and wait_count, [template row, Wait, 2], side by side in memory."""
 
     busy: Ints
     stalled: Ints
     rows: Ints
     overlap: Ints
-    wait_cycles: Ints
-    wait_count: Ints
+    waits: Ints
     spent: Ints
     double_sets: Ints
     first_double: Ints
@@ -131,7 +130,7 @@ class Taking(NamedTuple):
 
 def _no_totals() -> Taking:
     one, two, three = (np.zeros((0,) * axes, np.int64) for axes in (1, 2, 3))
-    sums = _Sums(two, two, two, two, two, two, one, one, one, three, two, one)
+    sums = _Sums(two, two, two, two, three, one, one, one, three, two, one)
     now, pool = _Open(*(two for _ in _Open._fields)), _Pool(one, one, one, one)
     holds = _Holds(*(one for _ in _Holds._fields))
     return Taking(_Static(one, one, one, 0), sums, now, pool, holds, two, one)
@@ -159,8 +158,7 @@ class TotalsBuilder:
             stalled=zeros(cores, PIPES),
             rows=zeros(cores, PIPES),
             overlap=zeros(PIPES, PIPES),
-            wait_cycles=zeros(table, _WAITS),
-            wait_count=zeros(table, _WAITS),
+            waits=zeros(table, _WAITS, 2),
             spent=zeros(table),
             double_sets=zeros(table),
             first_double=zeros(table) - 1,
@@ -234,8 +232,8 @@ class TotalsBuilder:
             stalled_cycles=self.sums.stalled,
             rows=self.sums.rows,
             overlap_cycles=self.sums.overlap,
-            wait_cycles=self.sums.wait_cycles,
-            wait_count=self.sums.wait_count,
+            wait_cycles=self.sums.waits[:, :, 0].copy(),
+            wait_count=self.sums.waits[:, :, 1].copy(),
             spent_cycles=self.sums.spent,
             double_sets=self.sums.double_sets,
             first_double=self.sums.first_double,
@@ -343,8 +341,8 @@ def take_row(rows: Ints, i: int, t: Taking) -> None:
     start, end, waited, cycles = rows[i, _START], rows[i, _END], rows[i, _WAITED], rows[i, _CYCLES]
     kind, pipe, stuck = t.static.kind[hot], t.static.pipe[hot], rows[i, _STUCK]
     if cycles > 0:
-        t.sums.wait_cycles[hot, waited] += cycles
-        t.sums.wait_count[hot, waited] += 1
+        t.sums.waits[hot, waited, 0] += cycles
+        t.sums.waits[hot, waited, 1] += 1
     held = cycles if waited == _FLAG or waited == _BUFFER or waited == _BARRIER or waited == _CROSS else 0
     is_work = kind == _EXEC or kind == _TRANSFER
     t.sums.rows[core, pipe] += is_work
@@ -363,8 +361,8 @@ def take_row(rows: Ints, i: int, t: Taking) -> None:
         if stuck > 0:
             t.sums.stalled[core, _S] += stuck
             t.sums.lost[core, _S, _QUEUE_FULL] += stuck
-            t.sums.wait_cycles[hot, _QUEUE_FULL] += stuck
-            t.sums.wait_count[hot, _QUEUE_FULL] += 1
+            t.sums.waits[hot, _QUEUE_FULL, 0] += stuck
+            t.sums.waits[hot, _QUEUE_FULL, 1] += 1
         ready = start - cycles if waited == _UNIT else start
         idle = max(t.now.free[core, pipe], t.now.run_end[core, pipe])
         if ready > idle:
