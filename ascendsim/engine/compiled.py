@@ -28,7 +28,7 @@ from ascendsim.jit import is_compiled
 from ascendsim.progress import StageProgress
 from ascendsim.terms import Pipe
 
-CHUNK_ROWS = 1 << 15
+CHUNK_ROWS = 1 << 16
 """Rows between two looks at what has come out, at least: enough for what Python does in between not to count."""
 
 

@@ -428,7 +428,7 @@ class _Share:
     known: dict[Alike, _Placing]
 
     def placing(self, block: Block, t: SameAbTiling) -> _Placing:
-        """Return the sub-tiles of a block's share. How far the band's edges are matters where they may cut the block."""
+        """Return the sub-tiles of a block's share; an edge of the band farther away than the block is long is far."""
         apart, reach = block.s1 - block.s2, block.rows + block.columns
         edges = (max(-reach, min(apart + edge, reach)) for edge in (t.next_tokens, -t.pre_tokens))
         has_prefix = t.call.params.sparse_mode in PREFIX_MODES
