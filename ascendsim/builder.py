@@ -8,7 +8,7 @@ from operator import index
 import numpy as np
 
 from ascendsim.device import Device
-from ascendsim.dtypes import DType
+from ascendsim.dtypes import DType, dtype
 from ascendsim.errors import Finding
 from ascendsim.isa.instruction import Row, TensorRef
 from ascendsim.memory import GlobalTensor
@@ -72,6 +72,11 @@ class SlotTensor(GlobalTensor):
     def __getitem__(self, offset: int) -> "SlotTensor":
         """Return the window that starts `offset` elements later."""
         return replace(self, offset_bytes=self.offset_bytes + index(offset) * self.dtype.bytes)
+
+    def reinterpret_cast(self, element: DType | str) -> "SlotTensor":
+        """Return the same bytes seen as another element type, in one row."""
+        kind = dtype(element)
+        return replace(self, dtype=kind, shape=(self.tensor_bytes // kind.bytes,))
 
     @property
     def count(self) -> int:
@@ -161,9 +166,10 @@ class ProgramBuilder:
     def log_call(self, core: int, template: int, tile: int, slots: list[tuple[int, int]]) -> None:
         """Append one call."""
         self._calls.extend((core, template, tile, len(self._slot_tensor)))
-        for tensor, base_bytes in slots:
-            self._slot_tensor.append(tensor)
-            self._slot_base_bytes.append(base_bytes)
+        if slots:
+            tensors, bases_bytes = zip(*slots, strict=True)
+            self._slot_tensor.extend(tensors)
+            self._slot_base_bytes.extend(bases_bytes)
 
     def build(self) -> Program:
         """Return the program recorded so far."""

@@ -40,11 +40,12 @@ def is_compiled(function: object) -> bool:
 def compiled_in_place(function: F) -> F:
     """Compile a function of numbers and arrays when it is first called, or take it from the cache on disk.
 
-    It makes no arrays, and the caller keeps those that it is given alive. So references are not counted, which makes
+    Other threads run meanwhile. It makes no arrays, and the caller keeps those that it is given alive. So references
+    are not counted, which makes
     small functions on many arrays several times as fast; and a cached one needs nothing of numba's that makes arrays,
     which takes 0.06 s to load.
     """
-    return _cached(function, _nrt=False, **_FAST)
+    return _cached(function, _nrt=False, nogil=True, **_FAST)
 
 
 def _cached(function: F, **options: object) -> F:

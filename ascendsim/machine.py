@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ascendsim import terms
 from ascendsim.analysis import double_sets, peak_ub_bytes
 from ascendsim.arrays import load_array
+from ascendsim.beside import beside
 from ascendsim.checks import advise, advise_timeline, check_program, idle_cores
 from ascendsim.checks.advice import NODB
 from ascendsim.checks.advice import RULES as ADVICE
@@ -65,6 +66,9 @@ ENGINES: dict[str, Engine] = {
     "reference": reference.schedule,
     "both": both.schedule,
 }
+
+LONG_ROWS = 20_000_000
+"""Rows of a program from which on it is checked and scheduled side by side."""
 
 NUM_NAN = Rule(
     "W-NUM-NAN",
@@ -165,11 +169,27 @@ def run(
     ready = _prepare(loaded, with_data=how.values != "none", arrays=arrays or {})
     engine_name = how.engine if engine is None else engine
     check_engine_name(engine_name, tuple(ENGINES))
-    checked = _record_and_check(ready, progress)
-    program, findings, accepts = checked.program, checked.findings, suppressions_of(loaded)
-    stop_on_errors(_that_may_stop(findings, accepts, checked.complete), despite_findings and checked.complete)
+    recorded = _record(ready, progress)
+    program, accepts = recorded.program, suppressions_of(loaded)
+
+    def plan(told: Progress) -> Timeline:
+        return schedule(program, ready.device, engine_name, how.l2, told, rows_to_keep(program, windows))
+
+    def check_first() -> tuple[Finding, ...]:
+        checked = _check(ready, recorded)
+        stop_on_errors(
+            _that_may_stop(checked.findings, accepts, checked.complete), despite_findings and checked.complete
+        )
+        return checked.findings
+
     try:
-        timeline = schedule(program, ready.device, engine_name, how.l2, progress, rows_to_keep(program, windows))
+        if recorded.complete and engine_name == "compiled" and len(program) > LONG_ROWS:
+            with beside(plan, progress) as planned:
+                findings = check_first()
+                timeline = planned.result()
+        else:
+            findings = check_first()
+            timeline = plan(progress)
     except (Deadlock, EnginesDiffer):
         _compute_or_stop(ready, program, accepts, despite_findings, progress)  # what computing says comes first
         raise
@@ -578,8 +598,12 @@ class _Checked:
 
 
 def _record_and_check(ready: _Prepared, progress: Progress) -> _Checked:
+    return _check(ready, _record(ready, progress))
+
+
+def _record(ready: _Prepared, progress: Progress) -> _Checked:
+    """Record a scenario's kernel; the findings are those that need no look at the program."""
     device, block_dim = ready.device, ready.block_dim
-    findings = [*ready.notes, *(f for n, a in ready.inputs.items() for f in non_finite(f"input {n}", a))]
     most = device.most_blocks(ready.kernel_type)
     if block_dim > most:
         found = BLOCKS.finding("block_dim", got=block_dim, wanted=most, fill={"cores": ready.kernel_type.block_word})
@@ -587,21 +611,27 @@ def _record_and_check(ready: _Prepared, progress: Progress) -> _Checked:
     recording = record(
         ready.kernel, device, block_dim, ready.gm, (ready.argument,), stage(progress, "record"), ready.kernel_type
     )
-    findings += recording.findings
-    auto_sync = ready.scenario.machine.auto_sync
+    return _Checked(recording.program, recording.findings, recording.complete, recording.sources)
+
+
+def _check(ready: _Prepared, recorded: _Checked) -> _Checked:
+    """Judge a recorded program."""
+    device, program = ready.device, recorded.program
+    findings = [*ready.notes, *(f for n, a in ready.inputs.items() for f in non_finite(f"input {n}", a))]
+    findings += recorded.findings
     checked = check_program(
-        recording.program,
+        program,
         device,
-        auto_sync=auto_sync,
-        is_complete=recording.complete,
-        known=recording.findings,
+        auto_sync=ready.scenario.machine.auto_sync,
+        is_complete=recorded.complete,
+        known=recorded.findings,
     )
-    findings += without_consequences(recording.findings, checked)
-    if recording.complete:
-        findings = [_with_cycles(f, recording.program, device) for f in findings]
-    if recording.complete and not any(f.severity is Severity.ERROR for f in findings):
-        findings += idle_cores(recording.program)
-    return _Checked(recording.program, tuple(findings), recording.complete, recording.sources)
+    findings += without_consequences(recorded.findings, checked)
+    if recorded.complete:
+        findings = [_with_cycles(f, program, device) for f in findings]
+    if recorded.complete and not any(f.severity is Severity.ERROR for f in findings):
+        findings += idle_cores(program)
+    return replace(recorded, findings=tuple(findings))
 
 
 def _with_cycles(finding: Finding, program: Program, device: Device) -> Finding:

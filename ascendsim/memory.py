@@ -116,10 +116,11 @@ class GlobalTensor:
         """
         return replace(self, cache_mode=CacheMode(cache_mode))
 
-    def reinterpret_cast(self, element: DType | str) -> Self:
+    def reinterpret_cast(self, element: DType | str) -> "GlobalTensor":
         """Return the same bytes seen as another element type, in one row, as a second SetGlobalBuffer gives them."""
         kind = dtype(element)
-        return replace(self, dtype=kind, shape=(self.tensor_bytes // kind.bytes,))
+        shape = (self.tensor_bytes // kind.bytes,)
+        return GlobalTensor(self.name, kind, shape, self.index, self.base_bytes, self.offset_bytes, self.cache_mode)
 
     @property
     def tensor_bytes(self) -> int:

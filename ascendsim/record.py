@@ -95,7 +95,7 @@ CORE_ROLE = Rule(
     "an AIC, Mmad, LoadData or Fixpipe on an AIV.",
 )
 P = ParamSpec("P")
-_EXACT = frozenset((int, bool, str, bytes, type(None), DType, LocalTensor))
+_EXACT = frozenset((int, bool, str, bytes, type(None), DType, LocalTensor, Pipe, HardEvent))
 """Types whose values are their own key; asked before the others because that is quick."""
 _VALUES = (Real, str, bytes, type(None), Enum, DType, LocalTensor, TQue, TBuf)
 _VALUE_NAMES = "numbers, text, enum members, tuples, frozen dataclasses, tensors or queues"
@@ -611,15 +611,16 @@ class AiCore(
 
     def _key_of(self, argument: object) -> Hashable:
         """What of a tile's argument rows can depend on. Frozen dataclasses are taken apart once and then known."""
-        if isinstance(argument, GlobalTensor):
-            past_l2 = argument.cache_mode is CacheMode.CACHE_MODE_DISABLE
-            return ("gm", argument.index, argument.dtype.code, argument.shape, past_l2)
-        if type(argument) in _EXACT:
-            return (type(argument), argument)
+        kind = type(argument)
+        if kind is GlobalTensor or isinstance(argument, GlobalTensor):
+            gm: GlobalTensor = argument  # type: ignore[assignment] # what `kind` says
+            return ("gm", gm.index, gm.dtype.code, gm.shape, gm.cache_mode is CacheMode.CACHE_MODE_DISABLE)
+        if kind in _EXACT:
+            return (kind, argument)
         known = self._argument_numbers.get(id(argument))
         if known is not None:
             return known[1]
-        if not is_dataclass(argument) or isinstance(argument, _VALUES):
+        if kind is tuple or not is_dataclass(argument) or isinstance(argument, _VALUES):
             return self._value_key(argument)
         number = self._builder.number(self._value_key(argument))
         if len(self._argument_numbers) == _MOST_ARGUMENTS:
@@ -644,6 +645,8 @@ class AiCore(
         kind = type(argument)
         if kind in _EXACT:
             return (kind, argument)
+        if kind is tuple:
+            return (kind, tuple([self._value_key(a) for a in argument]))  # type: ignore[attr-defined] # as `kind` says
         if isinstance(argument, GlobalTensor):
             raise self.fail("a GM tensor inside another @tile argument; pass it as an argument of its own")
         if isinstance(argument, Register):

@@ -75,6 +75,7 @@ LAYERS = {
     "known_errors": {"errors"},
     "error_bar": {"known_errors", "leaning", "terms"},
     "window": {"engine", "errors", "program"},
+    "beside": {"progress"},
     "work": set(),
     "comparison": set(),
     "tuning": {"analysis", "engine", "program", "terms"},
@@ -132,6 +133,7 @@ LAYERS = {
         *(
             "analysis",
             "arrays",
+            "beside",
             "checks",
             "comparison",
             "computed",

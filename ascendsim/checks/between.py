@@ -9,7 +9,6 @@ A pipe sets its flags in order: whatever is in front of one of its sets is in fr
 the first set behind it on each pipe counts, and the last wait in front of it on each.
 """
 
-from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,8 +40,9 @@ class Event:
         place: the how-many-th call of its core, and the row in it: order of the program.
         site: template and row.
         flag: which flag.
+        is_set: whether it sets.
         number: how many of the same flag the core has set, or waited for, before.
-        index: how many sets and waits of the core are before it.
+        at: its number among all sets and waits, core by core in program order.
         on_lane: of a set how many of the same pipe are before it.
         clock: of a set what is known when it is set, itself included; of a wait behind it. None until it has run.
     """
@@ -52,15 +52,32 @@ class Event:
     site: Site
     row: Row
     flag: CrossFlag
+    is_set: bool
     number: int
-    index: int
+    at: int
     on_lane: int
     clock: Ints | None = None
 
-    @property
-    def is_set(self) -> bool:
-        """Whether it sets."""
-        return self.row.op.name == CROSS[0]
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What is known of rows between cores; arrays of one length, or with an axis for pipes in front.
+
+    Attributes:
+        core: of each.
+        runs: whether its core's own flags let it run.
+        behind: by pipe that sets: the number of the first set of its core behind it, or NEVER.
+        in_front: by pipe that waits: the last wait of its core in front of it, among all sets and waits, or -1.
+    """
+
+    core: Ints
+    runs: NDArray[np.bool_]
+    behind: Ints
+    in_front: Ints
+
+    def only(self, chosen: Ints) -> "Marks":
+        """Return some of them."""
+        return Marks(self.core[chosen], self.runs[chosen], self.behind[:, chosen], self.in_front[:, chosen])
 
 
 @dataclass(slots=True)
@@ -104,8 +121,9 @@ class Between:
         self._all = [event for core in self._cores for event in core.events]
         self._clocks = np.zeros((len(self._all), len(self._lane)), np.int32)
         self._look_up(calls_of)
+        self._sources: dict[tuple[CrossFlag, int], list[list[Event]]] = {}
+        """By flag and waiter: the sets of each core that has to set it."""
         self._joined: dict[tuple[CrossFlag, tuple[int, ...], int], Ints] = {}
-        self._done: dict[tuple[CrossFlag, int], int] = defaultdict(int)
         self._run()
 
     @property
@@ -124,25 +142,21 @@ class Between:
 
         A set can be ahead of a wait if it depends on nothing that the waiter does behind that wait.
         """
-        lanes = [self._lane[waiter, pipe] for pipe in self._cores[waiter].lanes]
-        mine = [self._cores[waiter].lanes[pipe] for pipe in self._cores[waiter].lanes]
-        waits = self.waits.get((flag, waiter), [])
-        issued = np.array([[bisect_left(sets, w.place, key=lambda one: one.place) for sets in mine] for w in waits])
-        most, last = 0, None
-        setters = [self.sets.get((flag, setter), []) for setter in self.setters.get((flag.mode, waiter), ())]
-        if not setters or not all(setters):
+        waits = _at(self.waits.get((flag, waiter), []))
+        setters = [_at(self.sets.get((flag, setter), [])) for setter in self.setters.get((flag.mode, waiter), ())]
+        if not setters or not all(map(len, setters)):
             return 0, None
         counts = np.full(len(waits) + 1, min(len(sets) for sets in setters))
-        for sets in setters:
-            for lane, number in zip(lanes, range(len(lanes)), strict=True):
-                needs = np.array([s.clock[lane] for s in sets if s.clock is not None])
-                if len(waits):
-                    counts[:-1] = np.minimum(counts[:-1], np.searchsorted(needs, issued[:, number], side="right"))
+        for pipe, mine in self._cores[waiter].lanes.items():
+            issued = np.searchsorted(_at(mine), waits)
+            for sets in setters:
+                needs = self._clocks[sets[self._has_run[sets]], self._lane[waiter, pipe]]
+                counts[:-1] = np.minimum(counts[:-1], np.searchsorted(needs, issued, side="right"))
         pending = counts - np.arange(len(waits) + 1)
         at = int(pending.argmax())
-        if pending[at] > 0:
-            most, last = int(pending[at]), setters[0][int(counts[at]) - 1]
-        return most, last
+        if pending[at] <= 0:
+            return 0, None
+        return int(pending[at]), self._all[int(setters[0][int(counts[at]) - 1])]
 
     def _find_events(self, program: Program, calls_of: list[Ints]) -> None:
         rows_of = [
@@ -151,39 +165,40 @@ class Between:
         ]
         templates = program.calls["template"]
         has_events = np.array([bool(rows) for rows in rows_of], np.bool_)
+        count = 0
         for number, (core, calls) in enumerate(zip(self._cores, calls_of, strict=True)):
             for call in np.flatnonzero(has_events[templates[calls]]).tolist():
                 template = int(templates[calls[call]])
                 for at, row, flag in rows_of[template]:
-                    event = Event(number, (call, at), (template, at), row, flag, 0, len(core.events), 0)
-                    same = (self.sets if event.is_set else self.waits)[flag, number]
-                    event.number = len(same)
-                    same.append(event)
-                    core.events.append(event)
-                    lane = (core.lanes if event.is_set else core.waits)[row.pipe]
-                    event.on_lane = len(lane)
-                    lane.append(event)
+                    is_set = row.op.name == CROSS[0]
+                    same = (self.sets if is_set else self.waits)[flag, number]
+                    lane = (core.lanes if is_set else core.waits)[row.pipe]
+                    place = (call, at), (template, at)
+                    event = Event(number, *place, row, flag, is_set, len(same), count, len(lane))
+                    for line in (same, lane, core.events):
+                        line.append(event)
+                    count += 1
 
     def _look_up(self, calls_of: list[Ints]) -> None:
         """Find the waits in front of each event, and lay out sets and waits for rows to be compared with."""
         events = self._all
         self._core_of = np.array([e.core for e in events], np.int64)
         self._is_set = np.array([e.is_set for e in events], np.bool_)
-        self._first_event = np.searchsorted(self._core_of, np.arange(len(calls_of)))
+        self._has_run = np.zeros(len(events), np.bool_)
         calls = np.array([calls_of[e.core][e.place[0]] for e in events], np.int64)
         rows = self._history.rows(calls, np.array([e.place[1] for e in events], np.int64))
         self._event_pipe, self._runs = rows.pipe, rows.row >= 0
-        ends = self._history.ends(rows) if len(events) else np.zeros(0, np.int64)
-        self._waits_on = [self._sorted(~self._is_set, p, ends) for p in range(len(self._pipes))]
-        self._in_front = self.waits_in_front(rows)
-        known = [self._history.issued(rows, p) if len(events) else ends for p in range(len(self._pipes))]
-        self._sets_on = [
-            [self._sorted(self._is_set, lane, known[p]) for p in range(len(self._pipes))]
-            for lane in range(len(self._pipes))
-        ]
-        self._lanes_of = np.full((len(self._pipes), len(calls_of)), -1, np.int64)
+        ends = self._history.ends(rows)
+        every = range(len(self._pipes))
+        self._wait_pipes = [p for p in every if (~self._is_set & (self._event_pipe == p)).any()]
+        self._set_pipes = [p for p in every if (self._is_set & (self._event_pipe == p)).any()]
+        self._waits_on = [self._sorted(~self._is_set, p, ends) for p in self._wait_pipes]
+        self._in_front = self._waits_in_front(rows).T.tolist()
+        known = [self._history.issued(rows, p) for p in every]
+        self._sets_on = [[self._sorted(self._is_set, lane, known[p]) for p in every] for lane in self._set_pipes]
+        self._lanes_of = np.full((len(self._set_pipes), len(calls_of)), -1, np.int64)
         for (core, pipe), lane in self._lane.items():
-            self._lanes_of[self._pipes.index(pipe), core] = lane
+            self._lanes_of[self._set_pipes.index(self._pipes.index(pipe)), core] = lane
 
     def _sorted(self, chosen: NDArray[np.bool_], p: int, place: Ints) -> "_Sorted":
         """Events of a pipe that run, core by core in program order, by a place that grows with them."""
@@ -211,81 +226,97 @@ class Between:
                     break
                 continue
             event.clock = self._clock(event)
-            self._done[event.flag, event.core] += event.is_set
+            self._has_run[event.at] = True
             moved = True
         while core.begun < len(core.events) and core.events[core.begun].clock is not None:
             core.begun += 1
         return moved
 
+    def _sets_of(self, wait: Event) -> list[list[Event]]:
+        """The sets of each core that has to set what an event waits for."""
+        key = (wait.flag, wait.core)
+        if key not in self._sources:
+            setters = self.setters.get((wait.flag.mode, wait.core), ())
+            self._sources[key] = [self.sets.get((wait.flag, setter), []) for setter in setters]
+        return self._sources[key]
+
     def _is_up(self, wait: Event) -> bool:
-        setters = self.setters.get((wait.flag.mode, wait.core), ())
-        return bool(setters) and all(self._done[wait.flag, setter] > wait.number for setter in setters)
+        sources, number = self._sets_of(wait), wait.number
+        return bool(sources) and all(len(sets) > number and sets[number].clock is not None for sets in sources)
 
     def _clock(self, event: Event) -> Ints:
-        number = int(self._first_event[event.core]) + event.index
-        clock = self._clocks[number]
-        for one in self._in_front[:, number].tolist():
+        clock = self._clocks[event.at]
+        for one in self._in_front[event.at]:
             if one >= 0:
                 np.maximum(clock, self._clocks[one], out=clock)
         if event.is_set:
             clock[self._lane[event.core, event.row.pipe]] = event.on_lane + 1
-            return np.asarray(clock)
-        key = (event.flag, self.setters[event.flag.mode, event.core], event.number)
-        if key not in self._joined:
-            clocks = [self.sets[event.flag, setter][event.number].clock for setter in key[1]]
-            self._joined[key] = np.maximum.reduce([c for c in clocks if c is not None])
-        np.maximum(clock, self._joined[key], out=clock)
+        else:
+            np.maximum(clock, self._join(event), out=clock)
         return np.asarray(clock)
+
+    def _join(self, wait: Event) -> Ints:
+        """What the sets that a wait takes know together; many cores may wait for the same."""
+        sources = self._sets_of(wait)
+        if len(sources) == 1:
+            return np.asarray(self._clocks[sources[0][wait.number].at])
+        key = (wait.flag, self.setters[wait.flag.mode, wait.core], wait.number)
+        if key not in self._joined:
+            self._joined[key] = np.max(self._clocks[[sets[wait.number].at for sets in sources]], axis=0)
+        return self._joined[key]
 
     # ---- rows and events ------------------------------------------------------------------------------------------
 
-    def is_before(self, first: Rows, second: Rows) -> NDArray[np.bool_]:
+    def marks(self, rows: Rows) -> Marks:
+        """Return what is known of rows between cores."""
+        core = self._program.calls["core"][rows.call]
+        return Marks(core, rows.row >= 0, self._sets_behind(rows), self._waits_in_front(rows))
+
+    def is_before(self, first: Marks, second: Marks) -> NDArray[np.bool_]:
         """Whether rows of one core are finished when rows of others begin, one by one.
 
         True, too, where it cannot be told, because a core's own flags never let the first run.
         """
-        behind, in_front = self.sets_behind(first), self.waits_in_front(second)
-        core = self._program.calls["core"][first.call]
-        found = first.row < 0
-        for number, lanes in zip(behind, self._lanes_of, strict=True):
-            lane = lanes[core]
-            for wait in in_front:
-                found |= (lane >= 0) & (wait >= 0) & (self._clocks[wait, lane] > number)
+        found = ~first.runs
+        for number, lanes in zip(first.behind, self._lanes_of, strict=True):
+            lane = lanes[first.core]
+            has_set = (lane >= 0) & (number < NEVER)
+            for wait in second.in_front:
+                at = np.flatnonzero(has_set & (wait >= 0) & ~found)
+                found[at] = self._clocks[wait[at], lane[at]] > number[at]
         return found
 
-    def how_many_before(self, ones: Rows, others: Rows) -> Ints:
+    def how_many_before(self, ones: Marks, others: Marks) -> Ints:
         """How many rows of one core are before each of another's; both in program order, of one pipe each."""
-        most = np.zeros(len(others.call), np.int64)
-        if not len(ones.call):
-            return most
-        behind, in_front = self.sets_behind(ones), self.waits_in_front(others)
-        core = int(self._program.calls["core"][ones.call[0]])
-        for number, lanes in zip(behind, self._lanes_of, strict=True):
-            lane = int(lanes[core])
-            for wait in in_front if lane >= 0 else ():
+        most = np.zeros(len(others.core), np.int64)
+        for number, lanes in zip(ones.behind, self._lanes_of, strict=True):
+            lane = int(lanes[ones.core[0]]) if len(ones.core) else -1
+            for wait in others.in_front if lane >= 0 else ():
                 known = np.where(wait >= 0, self._clocks[wait, lane], 0)
                 np.maximum(most, np.searchsorted(number, known, "left"), out=most)
         return most
 
-    def sets_behind(self, rows: Rows) -> Ints:
-        """By pipe, for each row: the number of the first set of its core on that pipe behind it, or NEVER."""
+    def _sets_behind(self, rows: Rows) -> Ints:
         core = self._program.calls["core"][rows.call]
         ends = core * FAR + self._history.ends(rows)
-        found = np.full((len(self._pipes), len(core)), NEVER, np.int64)
+        found = np.full((len(self._set_pipes), len(core)), NEVER, np.int64)
         for p in np.unique(rows.pipe).tolist():
             here = np.flatnonzero(rows.pipe == p)
             for behind, sets_on in zip(found, self._sets_on, strict=True):
                 behind[here] = sets_on[p].first_from(ends[here], core[here])
         return found
 
-    def waits_in_front(self, rows: Rows) -> Ints:
-        """By pipe, for each row: the last wait of its core on that pipe in front of it, or -1."""
+    def _waits_in_front(self, rows: Rows) -> Ints:
         core = self._program.calls["core"][rows.call]
-        found = np.full((len(self._pipes), len(core)), -1, np.int64)
-        for p, (in_front, waits) in enumerate(zip(found, self._waits_on, strict=True)):
-            if len(waits.event):
-                in_front[:] = waits.last_until(core * FAR + self._history.issued(rows, p), core)
+        found = np.full((len(self._wait_pipes), len(core)), -1, np.int64)
+        for in_front, p, waits in zip(found, self._wait_pipes, self._waits_on, strict=True):
+            in_front[:] = waits.last_until(core * FAR + self._history.issued(rows, p), core)
         return found
+
+
+def _at(events: list[Event]) -> Ints:
+    """Numbers of events among all."""
+    return np.array([event.at for event in events], np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +341,8 @@ class _Sorted:
     def last_until(self, place: Ints, core: Ints) -> Ints:
         """The last event of its core that is not behind a place, or -1."""
         at = np.searchsorted(self.place, place, "right") - 1
+        if not len(self.event):
+            return np.full(len(at), -1)
         return np.where(at >= self.first[core], self.event[np.maximum(at, 0)], -1)
 
 

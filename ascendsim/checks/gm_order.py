@@ -82,12 +82,14 @@ class GmOrder:
         alike = replace(meets, one=self._stand_ins(between, meets.one), other=self._stand_ins(between, meets.other))
         columns = np.stack([alike.one_spot, alike.one, alike.other_spot, alike.other])
         _, at, kind = np.unique(columns, axis=1, return_index=True, return_inverse=True)
-        lines = _lines_of(spots, alike.only(at))
+        few = alike.only(at)
+        lines = _lines_of(spots, few)
         lines = lines.only(np.flatnonzero(spots.core[lines.one] != spots.core[lines.other]))
-        rows = self._gm.at[alike.one[at][lines.meeting]], self._gm.at[alike.other[at][lines.meeting]]
+        lines = lines.only(np.flatnonzero(~self._is_apart_in_time(between, spots, few, lines)))
+        rows = self._gm.at[few.one[lines.meeting]], self._gm.at[few.other[lines.meeting]]
         found: list[tuple[int, int, int]] = []
         turned: list[bool] = []
-        for i in np.flatnonzero(~self._is_apart_in_time(between, spots, lines, rows)).tolist():
+        for i in range(len(lines.meeting)):
             one, other = int(lines.one[i]), int(lines.other[i])
             sides = [(spots.calls_of(one), int(rows[0][i])), (spots.calls_of(other), int(rows[1][i]))]
             is_down = bool(spots.core[one] > spots.core[other])
@@ -98,14 +100,24 @@ class GmOrder:
                 turned.append(is_turned != is_down)
         return _of_all_alike(meets, kind.reshape(-1), found, turned)
 
-    def _is_apart_in_time(self, between: Between, spots: Spots, lines: "_Lines", at: tuple[Ints, Ints]) -> Flags:
+    def _is_apart_in_time(self, between: Between, spots: Spots, few: Meetings, lines: "_Lines") -> Flags:
         """Whether all calls of one line are before all of the other."""
-        first = [spots.calls[spots.first_call[line]] for line in (lines.one, lines.other)]
-        last = [spots.calls[spots.first_call[line + 1] - 1] for line in (lines.one, lines.other)]
-        rows = self._history.rows
-        found = between.is_before(rows(last[0], at[0]), rows(first[1], at[1]))
+        sides = np.stack([np.append(few.one_spot, few.other_spot), np.append(few.one, few.other)])
+        uses, place = np.unique(sides, axis=1, return_inverse=True)
+        ones, others = np.split(place.reshape(-1), 2)
+        counts = (spots.first_line[1:] - spots.first_line[:-1])[uses[0]]
+        begins = np.cumsum(counts) - counts
+        use = np.repeat(np.arange(len(counts)), counts)
+        line = spots.first_line[uses[0]][use] + np.arange(len(use)) - begins[use]
+        first, last = (
+            between.marks(self._history.rows(spots.calls[at], self._gm.at[uses[1]][use]))
+            for at in (spots.first_call[line], spots.first_call[line + 1] - 1)
+        )
+        one = begins[ones[lines.meeting]] + lines.one - spots.first_line[few.one_spot[lines.meeting]]
+        other = begins[others[lines.meeting]] + lines.other - spots.first_line[few.other_spot[lines.meeting]]
+        found = between.is_before(last.only(one), first.only(other))
         left = np.flatnonzero(~found)
-        found[left] = between.is_before(rows(last[1][left], at[1][left]), rows(first[0][left], at[0][left]))
+        found[left] = between.is_before(last.only(other[left]), first.only(one[left]))
         return found
 
     def _missing(
@@ -121,13 +133,13 @@ class GmOrder:
         """
         ones, others = (self._history.rows(calls, np.full(len(calls), at)) for calls, at in (one, other))
         ones = ones.only(np.flatnonzero(ones.row >= 0))
-        done = between.how_many_before(ones, others)
+        of_ones, of_others = between.marks(ones), between.marks(others)
+        done = between.how_many_before(of_ones, of_others)
         here = np.flatnonzero(done < len(ones.call))
-        behind = ones.only(done[here])
-        bad = np.flatnonzero(~between.is_before(others.only(here), behind))
+        bad = np.flatnonzero(~between.is_before(of_others.only(here), of_ones.only(done[here])))
         if not len(bad):
             return None
-        mine, theirs = int(behind.call[bad[0]]), int(others.call[here[bad[0]]])
+        mine, theirs = int(ones.call[done[here[bad[0]]]]), int(others.call[here[bad[0]]])
         return (theirs, mine, True) if done[here[bad[0]]] else (mine, theirs, False)
 
     # ---- rows that are alike ------------------------------------------------------------------------------------
@@ -159,11 +171,16 @@ class GmOrder:
     def _are_alike(self, between: Between, template: int, one: int, other: int) -> bool:
         """Whether two rows stand between the same sets and waits in every call."""
         calls = self._calls_of[template]
-        first, second = (self._history.rows(calls, np.full(len(calls), self._gm.at[n])) for n in (one, other))
-        return (
-            np.array_equal(first.row < 0, second.row < 0)
-            and np.array_equal(between.sets_behind(first), between.sets_behind(second))
-            and np.array_equal(between.waits_in_front(first), between.waits_in_front(second))
+        first, second = (
+            between.marks(self._history.rows(calls, np.full(len(calls), self._gm.at[n]))) for n in (one, other)
+        )
+        return all(
+            np.array_equal(*pair)
+            for pair in (
+                (first.runs, second.runs),
+                (first.behind, second.behind),
+                (first.in_front, second.in_front),
+            )
         )
 
     # ---- on one core --------------------------------------------------------------------------------------------
@@ -181,7 +198,8 @@ class GmOrder:
         is_before = self._history.ends(first) <= self._history.known(second, first.pipe)
         left = np.flatnonzero(~(is_before & (first.row >= 0) & (second.row >= 0)))
         if self._between is not None:  # flags may lead over other cores
-            left = left[~self._between.is_before(first.only(left), second.only(left))]
+            marks = (self._between.marks(rows.only(left)) for rows in (first, second))
+            left = left[~self._between.is_before(*marks)]
         return pairs.only(left)
 
     def _on_one_core(self, spots: Spots, meets: Meetings) -> GmPairs:

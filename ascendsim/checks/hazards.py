@@ -338,7 +338,7 @@ class _Hazards:
         if self._between is None:
             return False
         first, second = (
-            history.rows(np.array([call]), np.array([gm.all[access].at]))
+            self._between.marks(history.rows(np.array([call]), np.array([gm.all[access].at])))
             for access, call in ((pair.first, pair.first_call), (pair.second, pair.second_call))
         )
         return bool(self._between.is_before(first, second)[0] or self._between.is_before(second, first)[0])

@@ -142,9 +142,19 @@ def traffic_of(program: Program) -> Traffic:
     return Traffic(tuple(sites), *columns[1:])
 
 
-def _of_template(program: Program, number: int, template: Template, sites: dict[Site, int]) -> Ints:
-    """Columns call, site, core, tensor, start, count, length, pitch of a template's copies in all its calls."""
-    copies = []
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """One copy of a template between GM and the memories of a core; see `Traffic`."""
+
+    site: Site
+    slot: int
+    offset_bytes: int
+    count: int
+    length: int
+    pitch: int
+
+
+def _copies(template: Template) -> Iterator[_Copy]:
     for row in template.rows:
         if row.op.cost != "transfer":
             continue
@@ -153,8 +163,15 @@ def _of_template(program: Program, number: int, template: Template, sites: dict[
             ref = template.tensors[operand.tensor]
             if ref.buffer is Buffer.GM and count > 0 and length > 0:
                 way, pitch = ("from", src_pitch) if role == "src0" else ("to", dst_pitch)
-                site = sites.setdefault((row.line, row.op.api, way), len(sites))
-                copies.append((ref.slot, operand.offset_bytes, site, count, length, pitch))
+                yield _Copy((row.line, row.op.api, way), ref.slot, operand.offset_bytes, count, length, pitch)
+
+
+def _of_template(program: Program, number: int, template: Template, sites: dict[Site, int]) -> Ints:
+    """Columns call, site, core, tensor, start, count, length, pitch of a template's copies in all its calls."""
+    copies = [
+        (c.slot, c.offset_bytes, sites.setdefault(c.site, len(sites)), c.count, c.length, c.pitch)
+        for c in _copies(template)
+    ]
     if not copies:
         return np.zeros((8, 0), np.int64)
     slot, offset, site_of, *geometry = np.array(copies, np.int64).T
@@ -301,8 +318,9 @@ def idle_cores(program: Program) -> Iterator[Finding]:
     """W-TILE-IDLE: cores without any row, or a core that moves much more than the average of its kind."""
     numbers = np.arange(program.core_count)
     busy = np.isin(numbers, program.calls["core"])
-    traffic = traffic_of(program)
-    moved = traffic.per_core(traffic.bytes, program.core_count)
+    calls = program.calls
+    of_template = np.array([sum(c.count * c.length for c in _copies(t)) for t in program.templates], np.float64)
+    moved = np.bincount(calls["core"], of_template[calls["template"]], program.core_count).astype(np.int64)
     for kind in dict.fromkeys(program.kernel_type.kinds):
         mine = np.array([program.core_kind(core) is kind for core in range(program.core_count)], np.bool_)
         yield from _idle(_KINDS[kind], busy[mine], moved[mine])

@@ -4,13 +4,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendsim.engine.base import TIMELINE_COLUMNS, UNITS_HELD, Ints, Keep, ScheduleInput, Skip, Timeline
-from ascendsim.engine.loop import LAST_CYCLE, Stop, run
+from ascendsim.engine.loop import FEW_ROWS, LAST_CYCLE, Stop, run
 from ascendsim.engine.state import (
     NONE,
     Core,
     Count,
     Field,
     Held,
+    Keeping,
+    More,
     Program,
     Queued,
     State,
@@ -20,14 +22,14 @@ from ascendsim.engine.state import (
 )
 from ascendsim.engine.steady import Steady
 from ascendsim.engine.table import EMIT_WIDTH, FOREVER, PIPES, Emit
-from ascendsim.engine.totals import TotalsBuilder
+from ascendsim.engine.totals import NO_TOTALS, TotalsBuilder
 from ascendsim.errors import Deadlock
 from ascendsim.jit import is_compiled
 from ascendsim.progress import StageProgress
 from ascendsim.terms import Pipe
 
-CHUNK_ROWS = 1 << 15
-"""Rows between two looks at what has come out: long enough for what Python does in between not to count."""
+CHUNK_ROWS = 1 << 16
+"""Rows between two looks at what has come out, at least: enough for what Python does in between not to count."""
 
 
 def schedule(program: ScheduleInput, progress: StageProgress | None = None, keep: Keep | None = None) -> Timeline:
@@ -46,7 +48,8 @@ def makespan_cycles(program: ScheduleInput) -> int:
         Deadlock: rows are left that wait for flags nobody raises.
     """
     fixed, state = lay_out(program, 1, detail=False)
-    while (stop := run(fixed, state)) == Stop.NODES:
+    keeping = _keeping(None, 0)
+    while (stop := run(fixed, state, NO_TOTALS, keeping)) == Stop.NODES:
         state = more_nodes(state, max(CHUNK_ROWS, len(state.time)))
     if stop == Stop.STUCK:
         raise _deadlock(program, fixed, state)
@@ -65,7 +68,9 @@ class _Run:
         self._program = program
         self._progress = progress
         self._keep = keep
-        self._fixed, self._state = lay_out(program, CHUNK_ROWS + program.core_count * PIPES, detail=True)
+        self._room = FEW_ROWS + program.core_count * PIPES
+        self._fixed, self._state = lay_out(program, self._room, detail=True)
+        self._keeping = _keeping(keep, CHUNK_ROWS + self._room)
         self._row_count = int(self._fixed.call_number[-1])
         self._builder = TotalsBuilder(program)
         self._whole = np.zeros((self._row_count if keep is None else 0, EMIT_WIDTH), np.int64)
@@ -76,7 +81,7 @@ class _Run:
         """Run to the end and return what was kept."""
         skipped: list[Skip] = []
         while True:
-            stop = run(self._fixed, self._state)
+            stop = run(self._fixed, self._state, self._builder.taking(CHUNK_ROWS + self._room), self._keeping)
             added = self._take_rows()
             if self._steady is not None:
                 self._steady.note(added)
@@ -93,18 +98,15 @@ class _Run:
         return Timeline(self._columns(), self._row_count, makespan, self._builder.finish(), tuple(skipped))
 
     def _take_rows(self) -> Ints:
-        """Add up what came out, and keep what is to be kept; return the stretches of work that were added up."""
+        """Keep what is to be kept of what came out; return the stretches of work that were added up."""
         count = self._state.counts
-        rows = self._state.out[: count[Count.EMITTED]]
-        added = self._builder.add(rows, frontier(self._fixed, self._state))
+        added = self._builder.settle(frontier(self._fixed, self._state))
+        rows = self._keeping.rows[: count[Count.KEPT]]
         if self._keep is None:
             self._whole[rows[:, Emit.NUMBER]] = rows
-        else:
-            what = (Emit.CALL, Emit.HOT, Emit.DISPATCHED, Emit.STUCK_CYCLES, Emit.END)
-            chosen = self._keep.chosen(*(rows[:, column] for column in what))
-            if chosen.any():
-                self._kept.append(rows[chosen])
-        count[Count.EMITTED] = 0
+        elif len(rows):
+            self._kept.append(rows.copy())
+        count[Count.KEPT] = 0
         if self._progress is not None:
             self._progress(int(count[Count.DONE]), self._row_count)
         return added
@@ -120,6 +122,15 @@ class _Run:
         found |= {"pipe": table[hot, Field.PIPE], "kind": table[hot, Field.KIND]}
         found["row"] = hot - self._fixed.starts[self._fixed.call_template[rows[:, Emit.CALL]]]
         return {name: np.ascontiguousarray(found[name]) for name in TIMELINE_COLUMNS}
+
+
+def _keeping(keep: Keep | None, room: int) -> Keeping:
+    """What the loop needs to know of rows to keep, with room for so many."""
+    none, rows = np.zeros(0, np.int64), np.zeros((room, EMIT_WIDTH), np.int64)
+    if keep is None:
+        return Keeping(1, np.zeros(0, np.bool_), none, np.zeros((0, 2), np.int64), rows)
+    windows = np.array(keep.windows, np.int64).reshape(-1, 2)
+    return Keeping(0, keep.calls, none if keep.ends is None else keep.ends, windows, rows)
 
 
 def _makespan(state: State) -> int:
@@ -161,7 +172,7 @@ def _waits_for_flag(
         nowhere = np.zeros(hot.shape, np.bool_)
         return nowhere, nowhere
     waits = (held == Held.FLAG) & (state.head[core, fixed.table[hot, Field.CHANNEL]] == NONE)
-    return waits, waits & (fixed.table[hot, Field.CROSS] > 0)
+    return waits, waits & (fixed.more[hot, More.CROSS] > 0)
 
 
 def _scalar_waits(fixed: Program, state: State) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -204,7 +215,7 @@ def _waiting(state: State, core: int) -> list[int]:
 
 def _flag_of(fixed: Program, hot: int) -> tuple[int, int]:
     """Flag number and `cross` of a wait."""
-    cross = int(fixed.table[hot, Field.CROSS])
+    cross = int(fixed.more[hot, More.CROSS])
     if cross:
-        return int(fixed.table[hot, Field.MODE_FLAG]) - (cross - 1) * fixed.mode_flags, cross
+        return int(fixed.more[hot, More.MODE_FLAG]) - (cross - 1) * fixed.mode_flags, cross
     return int(fixed.table[hot, Field.CHANNEL]), 0

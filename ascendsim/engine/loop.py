@@ -19,14 +19,17 @@ from ascendsim.engine.state import (
     Count,
     Field,
     Held,
+    Keeping,
     Link,
+    More,
     Program,
     Queued,
     State,
     Unit,
     UnitUse,
 )
-from ascendsim.engine.table import FOREVER, PIPES, Emit
+from ascendsim.engine.table import EMIT_WIDTH, FOREVER, PIPES, Emit
+from ascendsim.engine.totals import Taking, has_room, take_row
 from ascendsim.jit import called, compiled_in_place, inlined
 from ascendsim.terms import Pipe
 
@@ -41,6 +44,8 @@ _PHASE = 1 << UNIT_BITS
 """Bit of a heap key that puts starts behind what happens to transfers on their way in the same cycle."""
 TIME_SHIFT = UNIT_BITS + 1
 """Bits of a heap key below the time."""
+FEW_ROWS = 64
+"""Rows after which those that have run are handed on: few enough to lie in the processor's own memory still."""
 LAST_CYCLE = 1 << (62 - TIME_SHIFT)
 """Times are below this, three and a half days at 1.85 GHz."""
 
@@ -50,7 +55,7 @@ class Stop(IntEnum):
 
     ENDED = 0
     FULL = 1
-    """No room for more rows in `State.out`."""
+    """No room for more rows: in what they are added up in, or kept; inside in `State.out`."""
     NODES = 2
     """No free nodes."""
     LIMIT = 3
@@ -62,11 +67,24 @@ class Stop(IntEnum):
 
 
 @compiled_in_place
-def run(p: Program, s: State) -> int:
-    """Go on until there is a reason to stop."""
+def run(p: Program, s: State, t: Taking, k: Keeping) -> int:
+    """Go on until there is a reason to stop.
+
+    Rows that have run are added up and kept a few at a time, while they are in the processor's own memory.
+    """
     if p.l2_warm and s.counts[Count.IS_WARM] == 0:
         s.counts[Count.IS_WARM] = 1
         _warm_up(p, s)
+    while True:
+        stop = _go_on(p, s)
+        goes_on = _hand_on(p, s, t, k)
+        if stop != Stop.FULL or not goes_on:
+            return stop
+
+
+@inlined
+def _go_on(p: Program, s: State) -> int:
+    """Go on until there is a reason to stop, or some rows to hand on."""
     while True:
         while s.counts[Count.READY] > 0:
             s.counts[Count.READY] -= 1
@@ -78,16 +96,41 @@ def run(p: Program, s: State) -> int:
                 return stop
         if s.counts[Count.STOPPED] > 0:
             return Stop.LIMIT
-        if _lacks_room(p, s):
+        if p.detail > 0 and s.counts[Count.EMITTED] >= FEW_ROWS:
             return Stop.FULL
         if not _next_event(p, s):
             return Stop.ENDED if s.counts[Count.DONE] == p.call_number[-1] else Stop.STUCK
 
 
 @inlined
-def _lacks_room(p: Program, s: State) -> bool:
-    """Whether the rows of one event might not fit."""
-    return p.detail > 0 and s.counts[Count.EMITTED] + s.unit.shape[0] > s.out.shape[0]
+def _hand_on(p: Program, s: State, t: Taking, k: Keeping) -> bool:
+    """Add up and keep the rows that have run; whether there is room for as many more."""
+    if p.detail == 0:
+        return True
+    for i in range(s.counts[Count.EMITTED]):
+        take_row(s.out, i, t)
+        if _is_kept(s.out, i, k):
+            to = s.counts[Count.KEPT]
+            for column in range(EMIT_WIDTH):
+                k.rows[to, column] = s.out[i, column]
+            s.counts[Count.KEPT] = to + 1
+    s.counts[Count.EMITTED] = 0
+    return has_room(t, s.out.shape[0]) and k.rows.shape[0] - s.counts[Count.KEPT] >= s.out.shape[0]
+
+
+@inlined
+def _is_kept(rows: Ints, i: int, k: Keeping) -> bool:
+    """Whether a row is to be kept, as `Keep` says."""
+    if k.every > 0:
+        return True
+    is_whole = k.ends.shape[0] == 0
+    if k.calls[rows[i, Emit.CALL]] and (is_whole or k.ends[rows[i, Emit.HOT]] > 0):
+        return True
+    for at in range(k.windows.shape[0]):
+        begin = rows[i, Emit.DISPATCHED] - rows[i, Emit.STUCK_CYCLES]
+        if begin < k.windows[at, 1] and rows[i, Emit.END] > k.windows[at, 0]:
+            return True
+    return False
 
 
 @inlined
@@ -107,9 +150,8 @@ def _run_core(p: Program, s: State, core: int) -> int:
     """Work a core's pipes and scalar unit as far as what they need is known."""
     todo = s.wake[core] & ~1
     nodes_left = len(s.time) - p.group_waiters.shape[1] - 2
-    room = s.out.shape[0] - 1
     while True:
-        if s.counts[Count.NODES] > nodes_left or (p.detail > 0 and s.counts[Count.EMITTED] >= room):
+        if s.counts[Count.NODES] > nodes_left or (p.detail > 0 and s.counts[Count.EMITTED] >= FEW_ROWS):
             s.wake[core] = todo | 1
             return Stop.NODES if s.counts[Count.NODES] > nodes_left else Stop.FULL
         if todo:
@@ -389,10 +431,10 @@ def _take(s: State, core: int, channel: int) -> tuple[int, int]:
 @inlined
 def _raise(p: Program, s: State, core: int, pipe: int, hot: int, time: int, number: int) -> int:
     """A set is complete; return the bit of the pipe of this core that waits for the flag, 0 for none."""
-    if p.table[hot, Field.CROSS] > 0:
+    channel = p.table[hot, Field.CHANNEL]
+    if channel >= p.own_channels:
         _raise_cross(p, s, core, pipe, hot, time, number)
         return s.wake[core] & ~1
-    channel = p.table[hot, Field.CHANNEL]
     _append(s, core, channel, time, number)
     waiter = p.waiter[channel]
     if waiter > 0 and s.unit[core * PIPES + waiter, Unit.HELD] == Held.FLAG:
@@ -403,7 +445,7 @@ def _raise(p: Program, s: State, core: int, pipe: int, hot: int, time: int, numb
 @inlined
 def _raise_cross(p: Program, s: State, core: int, pipe: int, hot: int, time: int, number: int) -> None:
     """One setter of a group has set; when all have for the n-th time, the flags of all waiters rise."""
-    group, flag = p.set_group[p.table[hot, Field.CROSS] - 1, core], p.table[hot, Field.MODE_FLAG]
+    group, flag = p.set_group[p.more[hot, More.CROSS] - 1, core], p.more[hot, More.MODE_FLAG]
     if group == NONE:
         return
     ahead = s.cross_count[core, flag] - s.cross_seen[group, flag]
@@ -545,7 +587,7 @@ def _next_event(p: Program, s: State) -> bool:
         starts += 1
         place = s.unit[at, Unit.PLACE]
         hot = s.queue[at, place, Queued.HOT]
-        if p.table[hot, Field.BYPASS] and not p.table[hot, Field.WRITES] and p.table[hot, Field.BYTES] > 0:
+        if p.more[hot, More.BYPASS] and not p.more[hot, More.WRITES] and p.more[hot, More.BYTES] > 0:
             s.in_use[at] = _first_byte(p, hot, s.queue[at, place, Queued.CALL]) >> p.line_shift
     for i in range(starts):
         at = s.batch[i]
@@ -559,7 +601,7 @@ def _next_event(p: Program, s: State) -> bool:
 @inlined
 def _first_byte(p: Program, hot: int, call: int) -> int:
     """Where a transfer's box begins in GM."""
-    return p.slot_base[p.call_slot[call] + p.table[hot, Field.SLOT]] + p.table[hot, Field.OFFSET]
+    return p.slot_base[p.call_slot[call] + p.more[hot, More.SLOT]] + p.more[hot, More.OFFSET]
 
 
 @inlined
@@ -567,16 +609,16 @@ def _look_up(p: Program, s: State, at: int) -> None:
     """Find out how a transfer goes: what L2 has of it, and whether another core uses its line."""
     place = s.unit[at, Unit.PLACE]
     hot, call = s.queue[at, place, Queued.HOT], s.queue[at, place, Queued.CALL]
-    if p.table[hot, Field.BYPASS]:
+    if p.more[hot, More.BYPASS]:
         _choose_way(p, s, at, hot, 0, 0)
         if s.in_use[at] != NONE and _is_used_elsewhere(s, at):
-            clash = p.table[hot, Field.CLASH]
+            clash = p.more[hot, More.CLASH]
             s.unit[at, Unit.LINK], s.unit[at, Unit.CLASS] = clash & ((1 << CLASH_SHIFT) - 1), clash >> CLASH_SHIFT
         return
     hit, lines = _access(p, s, hot, call)
     written_back = lines << p.line_shift
-    if p.table[hot, Field.WRITES]:
-        hit, written_back = lines == 0, max(0, written_back - p.table[hot, Field.BYTES])
+    if p.more[hot, More.WRITES]:
+        hit, written_back = lines == 0, max(0, written_back - p.more[hot, More.BYTES])
     _choose_way(p, s, at, hot, 1 if hit else 0, written_back)
 
 
@@ -595,11 +637,11 @@ def _choose_way(p: Program, s: State, at: int, hot: int, hit: int, more: int) ->
     """Note how a transfer goes; one that misses and has bytes moves some more."""
     s.unit[at, Unit.HIT] = hit
     if hit:
-        s.unit[at, Unit.LINK], s.unit[at, Unit.CLASS] = p.table[hot, Field.LINK_HIT], p.table[hot, Field.CLASS_HIT]
-        s.unit[at, Unit.MOVES] = p.table[hot, Field.BYTES_HIT]
+        s.unit[at, Unit.LINK], s.unit[at, Unit.CLASS] = p.more[hot, More.LINK_HIT], p.more[hot, More.CLASS_HIT]
+        s.unit[at, Unit.MOVES] = p.more[hot, More.BYTES_HIT]
         return
-    moves = p.table[hot, Field.BYTES]
-    s.unit[at, Unit.LINK], s.unit[at, Unit.CLASS] = p.table[hot, Field.LINK], p.table[hot, Field.CLASS]
+    moves = p.more[hot, More.BYTES]
+    s.unit[at, Unit.LINK], s.unit[at, Unit.CLASS] = p.more[hot, More.LINK], p.more[hot, More.CLASS]
     s.unit[at, Unit.MOVES] = moves + more if moves > 0 else 0
 
 
@@ -609,7 +651,7 @@ def _begin_data(p: Program, s: State, core: int, at: int) -> int:
     place = s.unit[at, Unit.PLACE]
     hot, start = s.queue[at, place, Queued.HOT], s.queue[at, place, Queued.START]
     if s.unit[at, Unit.HIT]:
-        begin = p.table[hot, Field.STARTUP_HIT] if s.unit[at, Unit.WAS_COLD] else p.table[hot, Field.WARM_HIT]
+        begin = p.more[hot, More.STARTUP_HIT] if s.unit[at, Unit.WAS_COLD] else p.more[hot, More.WARM_HIT]
     else:
         begin = p.table[hot, Field.STARTUP] if s.unit[at, Unit.WAS_COLD] else p.table[hot, Field.WARM]
     s.unit[at, Unit.JOINED], s.unit[at, Unit.LEAST] = start, start + begin
@@ -641,9 +683,9 @@ def _end_transfer(p: Program, s: State, core: int, at: int, through: int, stretc
 
 
 @inlined
-def _rate(p: Program, s: State, link: int, which: int) -> int:
-    """Units a cycle of one transfer with this cap."""
-    return max(1, min(p.caps[link, which], s.link[link, Link.CAPACITY] // s.link[link, Link.ACTIVE]))
+def _share(s: State, link: int) -> int:
+    """Units a cycle that a link has for each of its transfers."""
+    return s.link[link, Link.CAPACITY] // s.link[link, Link.ACTIVE]
 
 
 @inlined
@@ -653,9 +695,10 @@ def _advance(p: Program, s: State, link: int, now: int) -> None:
     s.link[link, Link.SINCE] = now
     s.link[link, Link.DIRTY] = 1
     if passed > 0 and s.link[link, Link.ACTIVE] > 0:
+        share = _share(s, link)
         for which in range(p.caps.shape[1]):
             if s.active[link, which] > 0:
-                s.served[link, which] += passed * _rate(p, s, link, which)
+                s.served[link, which] += passed * max(1, min(p.caps[link, which], share))
 
 
 @inlined
@@ -663,11 +706,13 @@ def _settle(p: Program, s: State, link: int) -> None:
     """Find out when the next transfer leaves, if nobody else comes."""
     s.link[link, Link.DIRTY] = 0
     soonest = FOREVER
-    for which in range(p.caps.shape[1]):
-        if s.active[link, which] > 0:
-            left = s.finish[link, which, 0] - s.served[link, which]
-            rate = _rate(p, s, link, which)
-            soonest = min(soonest, s.link[link, Link.SINCE] + (left + rate - 1) // rate)
+    if s.link[link, Link.ACTIVE] > 0:
+        share = _share(s, link)
+        for which in range(p.caps.shape[1]):
+            if s.active[link, which] > 0:
+                left = s.finish[link, which, 0] - s.served[link, which]
+                rate = max(1, min(p.caps[link, which], share))
+                soonest = min(soonest, s.link[link, Link.SINCE] + (left + rate - 1) // rate)
     s.link[link, Link.NEXT] = soonest
 
 
@@ -745,7 +790,7 @@ def _warm_up(p: Program, s: State) -> None:
                 call = p.call_of[position]
                 template = p.call_template[call]
                 for hot in range(p.starts[template], p.starts[template + 1]):
-                    if p.table[hot, Field.KIND] == Kind.TRANSFER and not p.table[hot, Field.BYPASS]:
+                    if p.table[hot, Field.KIND] == Kind.TRANSFER and not p.more[hot, More.BYPASS]:
                         _access(p, s, hot, call)
         turn += 1
 
@@ -754,7 +799,7 @@ def _warm_up(p: Program, s: State) -> None:
 def _access(p: Program, s: State, hot: int, call: int) -> tuple[bool, int]:
     """Touch a row's box; return whether all its lines were resident, and how many lines are written back for it."""
     first = _first_byte(p, hot, call)
-    rows, length, pitch = p.table[hot, Field.ROWS], p.table[hot, Field.LENGTH], p.table[hot, Field.PITCH]
+    rows, length, pitch = p.more[hot, More.ROWS], p.more[hot, More.LENGTH], p.more[hot, More.PITCH]
     if length <= 0 or rows <= 0:
         return True, 0
     if pitch == length:
@@ -777,7 +822,7 @@ def _access(p: Program, s: State, hot: int, call: int) -> tuple[bool, int]:
             new = _mark(s.lines[place], begin, end)
             hit &= new == 0
             s.counts[Count.LINES] += new
-            if p.table[hot, Field.WRITES]:
+            if p.more[hot, More.WRITES]:
                 _mark(s.written[place], begin, end)
             at += 1
         while s.counts[Count.LINES] > p.l2_lines and s.counts[Count.OLDEST] != place:

@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ascendsim.engine.base import Ints, Kind, ScheduleInput, Wait
 from ascendsim.engine.table import EMIT_WIDTH, FOREVER, PIPES, table_column, template_starts
@@ -20,7 +21,7 @@ _FLAG, _BUFFER, _CROSS = int(Wait.FLAG), int(Wait.BUFFER), int(Wait.CROSS_CORE)
 
 
 class Field(IntEnum):
-    """Columns of the table of template rows. The first eight share a cache line."""
+    """Columns of the table of template rows."""
 
     KIND = 0
     PIPE = 1
@@ -34,32 +35,40 @@ class Field(IntEnum):
     """Of a wait: what it counts as."""
     UNIT = 7
     """Of an instruction or transfer: one more than its row of `Program.unit_use`, 0 without unit flag."""
-    BYTES = 8
-    LINK = 9
-    CLASS = 10
+
+
+FIELDS = 8
+"""One cache line."""
+
+
+class More(IntEnum):
+    """Columns of what of a row matters to transfers and cross-core flags only: apart, so that the table is short."""
+
+    BYTES = 0
+    LINK = 1
+    CLASS = 2
     """Index of the cap among those of the link."""
-    STARTUP_HIT = 11
-    WARM_HIT = 12
-    LINK_HIT = 13
-    CLASS_HIT = 14
-    SLOT = 15
-    OFFSET = 16
-    ROWS = 17
-    LENGTH = 18
-    PITCH = 19
-    CROSS = 20
-    MODE_FLAG = 21
+    STARTUP_HIT = 3
+    WARM_HIT = 4
+    LINK_HIT = 5
+    CLASS_HIT = 6
+    SLOT = 7
+    OFFSET = 8
+    ROWS = 9
+    LENGTH = 10
+    PITCH = 11
+    CROSS = 12
+    MODE_FLAG = 13
     """Of a cross-core flag: index of its mode and id."""
-    BYTES_HIT = 20
+    BYTES_HIT = 12
     """Of a transfer, which is no flag."""
-    CLASH = 21
+    CLASH = 13
     """Of a transfer past L2: the link that it takes in a clash, and behind CLASH_SHIFT bits its class there."""
-    WRITES = 22
-    BYPASS = 23
+    WRITES = 14
+    BYPASS = 15
 
 
-FIELDS = 24
-"""A multiple of eight, so that the first eight columns of every row lie in one cache line."""
+MORE_FIELDS = 16
 
 
 class UnitUse(IntEnum):
@@ -227,8 +236,29 @@ class Count(IntEnum):
     SPARE = 13
     """First of the places that dropped segments left, NONE for none; `newer` leads to the next."""
 
+    KEPT = 14
+    """Rows in `Keeping.rows`."""
 
-COUNTS = 14
+
+COUNTS = 15
+
+
+class Keeping(NamedTuple):
+    """Which rows are kept, and where.
+
+    Attributes:
+        every: whether all are.
+        calls: [call] whether a call's rows are.
+        ends: [table row] 1 for rows that are kept with their calls; of no length for all.
+        windows: [windows, 2] first and last cycles of which all rows are.
+        rows: [place, Emit] what was kept.
+    """
+
+    every: int
+    calls: NDArray[np.bool_]
+    ends: Ints
+    windows: Ints
+    rows: Ints
 
 
 class Program(NamedTuple):
@@ -236,6 +266,8 @@ class Program(NamedTuple):
 
     table: Ints
     """[table row, Field]"""
+    more: Ints
+    """[table row, More]"""
     starts: Ints
     """[template + 1], its first table row."""
     call_of: Ints
@@ -352,7 +384,7 @@ class State(NamedTuple):
 
 
 def lay_out(program: ScheduleInput, chunk: int, *, detail: bool) -> tuple[Program, State]:
-    """Return a program and the state before its first cycle, for chunks of so many rows."""
+    """Return a program and the state before its first cycle, with room in `State.out` for so many rows."""
     caps = _caps(program)
     modes = max((int(table_column(program, "flag")[table_column(program, "cross") > 0].max(initial=-1)) + 1), 1)
     own = table_column(program, "flag")[table_column(program, "cross") == 0]
@@ -382,7 +414,7 @@ def _caps(program: ScheduleInput) -> Ints:
 
 def _fixed(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: int, *, detail: bool) -> Program:
     starts = template_starts(program)
-    table = _table(program, caps, own_channels, mode_flags)
+    table, more = _table(program, caps, own_channels, mode_flags)
     unit_use, unit_of = _unit_uses(program, table)
     order = np.argsort(program.call_core, kind="stable").astype(np.int64)
     set_group, setters, waiters = _groups(program)
@@ -396,6 +428,7 @@ def _fixed(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: in
     l2 = program.l2
     return Program(
         table=table,
+        more=more,
         starts=starts,
         call_of=order,
         call_template=program.call_template.astype(np.int64),
@@ -418,32 +451,38 @@ def _fixed(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: in
         l2_mode={"hit": 1, "miss": 2}.get(l2.mode, 0),
         l2_warm=int(l2.mode == "warm"),
         l2_lines=l2.bytes // l2.line_bytes,
-        l2_segments=min(l2.bytes // l2.line_bytes + 1, _segments_in_reach(program, table)) + 1,
+        l2_segments=min(l2.bytes // l2.line_bytes + 1, _segments_in_reach(program, more)) + 1,
         line_shift=l2.line_bytes.bit_length() - 1,
         segment_shift=(l2.segment_bytes // l2.line_bytes).bit_length() - 1,
         detail=int(detail),
     )
 
 
-def _table(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: int) -> Ints:
+def _table(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: int) -> tuple[Ints, Ints]:
     column = {name: table_column(program, name) for name in program.templates[0].columns} if program.templates else {}
-    table = np.zeros((len(column.get("kind", ())), FIELDS), np.int64)
-    if not len(table):
-        return table
+    rows = len(column.get("kind", ()))
+    table, more = np.zeros((rows, FIELDS), np.int64), np.zeros((rows, MORE_FIELDS), np.int64)
+    if not rows:
+        return table, more
     same = {
         Field.KIND: "kind", Field.PIPE: "pipe", Field.STARTUP: "startup", Field.WARM: "startup_warm",
-        Field.OCCUPANCY: "occupancy", Field.DRAIN: "drain", Field.BYTES: "bytes", Field.LINK: "link",
-        Field.STARTUP_HIT: "startup_hit", Field.WARM_HIT: "startup_warm_hit", Field.LINK_HIT: "link_hit",
-        Field.SLOT: "slot", Field.OFFSET: "gm_offset", Field.ROWS: "gm_rows", Field.LENGTH: "gm_length",
-        Field.PITCH: "gm_pitch", Field.CROSS: "cross", Field.WRITES: "writes", Field.BYPASS: "bypass",
+        Field.OCCUPANCY: "occupancy", Field.DRAIN: "drain",
+    }  # fmt: skip
+    same_more = {
+        More.BYTES: "bytes", More.LINK: "link", More.STARTUP_HIT: "startup_hit", More.WARM_HIT: "startup_warm_hit",
+        More.LINK_HIT: "link_hit", More.SLOT: "slot", More.OFFSET: "gm_offset", More.ROWS: "gm_rows",
+        More.LENGTH: "gm_length", More.PITCH: "gm_pitch", More.CROSS: "cross", More.WRITES: "writes",
+        More.BYPASS: "bypass",
     }  # fmt: skip
     for field, name in same.items():
         table[:, field] = column[name]
+    for one, name in same_more.items():
+        more[:, one] = column[name]
     transfers, bypass = column["kind"] == Kind.TRANSFER, column["bypass"] > 0
     clash = np.zeros(len(table), np.int64)
     for classes, link, cap, rows in (
-        (table[:, Field.CLASS], "link", "cap_units", transfers),
-        (table[:, Field.CLASS_HIT], "link_hit", "cap_units_hit", transfers),
+        (more[:, More.CLASS], "link", "cap_units", transfers),
+        (more[:, More.CLASS_HIT], "link_hit", "cap_units_hit", transfers),
         (clash, "link_clash", "cap_units", transfers & bypass),
     ):
         for number in range(len(caps)):
@@ -452,13 +491,13 @@ def _table(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: in
             classes[here] = np.searchsorted(used, column[cap][here])
     crossing = column["cross"] > 0
     mode_flag = np.where(crossing, (column["cross"] - 1) * mode_flags + column["flag"], 0)
-    table[:, Field.MODE_FLAG] = mode_flag
+    more[:, More.MODE_FLAG] = mode_flag
     table[:, Field.CHANNEL] = np.where(crossing, own_channels + mode_flag, column["flag"])
     cause = np.where(column["buffer_wait"] > 0, _BUFFER, _FLAG)
     table[:, Field.CAUSE] = np.where(crossing, _CROSS, cause)
-    table[transfers, Field.BYTES_HIT] = column["bytes_hit"][transfers]
-    table[transfers, Field.CLASH] = (column["link_clash"] | clash << CLASH_SHIFT)[transfers]
-    return table
+    more[transfers, More.BYTES_HIT] = column["bytes_hit"][transfers]
+    more[transfers, More.CLASH] = (column["link_clash"] | clash << CLASH_SHIFT)[transfers]
+    return table, more
 
 
 def _unit_uses(program: ScheduleInput, table: Ints) -> tuple[Ints, Ints]:
@@ -481,11 +520,11 @@ def _unit_uses(program: ScheduleInput, table: Ints) -> tuple[Ints, Ints]:
     return use, np.concatenate([np.zeros(0, np.int64), *sets])
 
 
-def _segments_in_reach(program: ScheduleInput, table: Ints) -> int:
+def _segments_in_reach(program: ScheduleInput, more: Ints) -> int:
     """An upper bound of the segments that all transfers of a program can touch."""
-    if not len(table) or not len(program.slot_base_bytes):
+    if not len(more) or not len(program.slot_base_bytes):
         return 1
-    boxes = table[:, Field.OFFSET] + table[:, Field.ROWS] * table[:, Field.PITCH] + table[:, Field.LENGTH]
+    boxes = more[:, More.OFFSET] + more[:, More.ROWS] * more[:, More.PITCH] + more[:, More.LENGTH]
     span = int(program.slot_base_bytes.max() - program.slot_base_bytes.min()) + int(boxes.max())
     return span // program.l2.segment_bytes + 2
 

@@ -27,6 +27,8 @@ PERIODS_BACK = 6
 """So many periods may a pipe that works be behind its scalar unit where a stretch repeats."""
 _NOBODY, _SETS, _TAKES = 0, 1, 2
 """Whose times wait in a flag's line."""
+_FREE, _USED, _DONE, _ROWS = range(4)
+"""Places of `Taking.tally`."""
 
 
 class _Static(NamedTuple):
@@ -39,14 +41,13 @@ class _Static(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Arrays of `Totals`."""
+    """Arrays of `Totals`; `waits` are wait_cycles and wait_count, [template row, Wait, 2], side by side in memory."""
 
     busy: Ints
     stalled: Ints
     rows: Ints
     overlap: Ints
-    wait_cycles: Ints
-    wait_count: Ints
+    waits: Ints
     spent: Ints
     double_sets: Ints
     first_double: Ints
@@ -110,6 +111,35 @@ class _Pool(NamedTuple):
     number: Ints
 
 
+class Taking(NamedTuple):
+    """All that a row is added up in.
+
+    Attributes:
+        done: finished stretches of work: (core * PIPES + pipe, start, end).
+        tally: [4] the first of the free nodes, how many are in use, how many stretches are done, how many rows taken.
+    """
+
+    static: _Static
+    sums: _Sums
+    now: _Open
+    pool: _Pool
+    holds: _Holds
+    done: Ints
+    tally: Ints
+
+
+def _no_totals() -> Taking:
+    one, two, three = (np.zeros((0,) * axes, np.int64) for axes in (1, 2, 3))
+    sums = _Sums(two, two, two, two, three, one, one, one, three, two, one)
+    now, pool = _Open(*(two for _ in _Open._fields)), _Pool(one, one, one, one)
+    holds = _Holds(*(one for _ in _Holds._fields))
+    return Taking(_Static(one, one, one, 0), sums, now, pool, holds, two, one)
+
+
+NO_TOTALS = _no_totals()
+"""For a run that adds nothing up."""
+
+
 class TotalsBuilder:
     """Adds rows up. Rows of one core and pipe come in their order; those of different ones in any."""
 
@@ -128,8 +158,7 @@ class TotalsBuilder:
             stalled=zeros(cores, PIPES),
             rows=zeros(cores, PIPES),
             overlap=zeros(PIPES, PIPES),
-            wait_cycles=zeros(table, _WAITS),
-            wait_count=zeros(table, _WAITS),
+            waits=zeros(table, _WAITS, 2),
             spent=zeros(table),
             double_sets=zeros(table),
             first_double=zeros(table) - 1,
@@ -148,25 +177,39 @@ class TotalsBuilder:
         self.bin_cycles = 1
         self.bins = zeros(PIPES, BINS)
         self.pool = _Pool(*(zeros(0) for _ in range(4)))
-        self._free = -1
-        self._used = 0
+        self._done = zeros(0, 3)
+        self._tally = np.array([-1, 0, 0, 0], np.int64)
 
     def add(self, rows: Ints, frontier: Ints) -> Ints:
         """Take in rows, [rows, EMIT_WIDTH]; no later row starts before its core's `frontier`, [core].
 
         Returns the stretches of work that were added up, [stretches, 3] as `carried`.
         """
-        self._make_room(len(rows))
+        _take_rows(rows, self.taking(len(rows)))
+        return self.settle(frontier)
+
+    @property
+    def rows_taken(self) -> int:
+        """How many rows were taken in."""
+        return int(self._tally[_ROWS])
+
+    def taking(self, room: int) -> Taking:
+        """Return what `take_row` adds rows up in, so many at least; `settle` has to follow."""
+        self._make_room(room)
+        carried = len(self.carried)
+        if len(self._done) < carried + room:
+            self._done = np.empty((2 * carried + room, 3), np.int64)
+        self._done[:carried] = self.carried
+        self._tally[_DONE] = carried
+        return Taking(self._static, self.sums, self.open, self.pool, self.holds, self._done, self._tally)
+
+    def settle(self, frontier: Ints) -> Ints:
+        """Add up stretches of work of rows that were taken; arguments and result as of `add`."""
         frontier = np.repeat(frontier.reshape(-1, self._block_cores).min(axis=1), self._block_cores)
-        done = np.empty((len(rows) + len(self.carried), 3), np.int64)
-        done[: len(self.carried)] = self.carried
-        count, self._free, taken = _take_rows(
-            rows, self._static, self.sums, self.open, self.pool, self.holds, self._free, done, len(self.carried)
-        )
-        self._used += taken
-        ends = [self.open.run_end.max(initial=0), done[:count, 2].max(initial=0)]
+        done = self._done[: self._tally[_DONE]]
+        ends = [self.open.run_end.max(initial=0), done[:, 2].max(initial=0)]
         self._make_bins_long(int(max(ends)))
-        return self._add_up(done[:count], frontier)
+        return self._add_up(done, frontier)
 
     def _add_up(self, done: Ints, frontier: Ints) -> Ints:
         """Add up overlaps and bins up to the frontiers; return what was added, and carry what is left."""
@@ -189,8 +232,8 @@ class TotalsBuilder:
             stalled_cycles=self.sums.stalled,
             rows=self.sums.rows,
             overlap_cycles=self.sums.overlap,
-            wait_cycles=self.sums.wait_cycles,
-            wait_count=self.sums.wait_count,
+            wait_cycles=self.sums.waits[:, :, 0].copy(),
+            wait_count=self.sums.waits[:, :, 1].copy(),
             spent_cycles=self.sums.spent,
             double_sets=self.sums.double_sets,
             first_double=self.sums.first_double,
@@ -210,13 +253,13 @@ class TotalsBuilder:
             grown = (np.concatenate([column, np.zeros(more, np.int64)]) for column in holds[_COLUMNS:])
             self.holds = _Holds(holds.first, holds.last, holds.used, *grown)
         have = len(self.pool.time)
-        if self._used + count <= have:
+        if self._tally[_USED] + count <= have:
             return
         more = max(count, have, 1024)
         self.pool = _Pool(*(np.concatenate([column, np.zeros(more, np.int64)]) for column in self.pool))
         self.pool.following[have:] = np.arange(have + 1, have + more + 1)
-        self.pool.following[-1] = self._free
-        self._free = have
+        self.pool.following[-1] = self._tally[_FREE]
+        self._tally[_FREE] = have
 
     def repeat(self, before: tuple[Ints, ...], stretches: Ints, holds: int, cycles: int, times: int) -> None:
         """Add up what came since the sums were as `before`, some more times, each later by so many cycles.
@@ -284,86 +327,86 @@ class TotalsBuilder:
 
 
 @compiled_in_place
-def _take_rows(
-    rows: Ints, static: _Static, sums: _Sums, now: _Open, pool: _Pool, holds: _Holds, free: int, done: Ints, count: int
-) -> tuple[int, int, int]:
-    """Add up what a row says by itself; write finished stretches of work to `done`.
-
-    Returns their count, the head of the free nodes, and how many nodes more are in use.
-    """
-    taken = 0
+def _take_rows(rows: Ints, t: Taking) -> None:
+    """Add up what rows say by themselves."""
     for i in range(rows.shape[0]):
-        core, hot = rows[i, _CORE], rows[i, _HOT]
-        start, end, waited, cycles = rows[i, _START], rows[i, _END], rows[i, _WAITED], rows[i, _CYCLES]
-        kind, pipe, stuck = static.kind[hot], static.pipe[hot], rows[i, _STUCK]
-        if cycles > 0:
-            sums.wait_cycles[hot, waited] += cycles
-            sums.wait_count[hot, waited] += 1
-        held = cycles if waited == _FLAG or waited == _BUFFER or waited == _BARRIER or waited == _CROSS else 0
-        is_work = kind == _EXEC or kind == _TRANSFER
-        sums.rows[core, pipe] += is_work
-        if kind == _TRANSFER:
-            sums.l2_hits[hot] += rows[i, _HIT]
-            sums.lost[core, pipe, _BANDWIDTH] += rows[i, _STRETCH]
-        if pipe == _S:
-            if is_work:
-                sums.busy[core, pipe] += end - start
-            elif held > 0:
-                sums.stalled[core, pipe] += held
-                sums.lost[core, pipe, waited] += held
-                _note_hold(holds, core, start, start + held, waited)
-        else:
-            sums.busy[core, _S] += static.dispatch_cycles
-            if stuck > 0:
-                sums.stalled[core, _S] += stuck
-                sums.lost[core, _S, _QUEUE_FULL] += stuck
-                sums.wait_cycles[hot, _QUEUE_FULL] += stuck
-                sums.wait_count[hot, _QUEUE_FULL] += 1
-            ready = start - cycles if waited == _UNIT else start
-            idle = max(now.free[core, pipe], now.run_end[core, pipe])
-            if ready > idle:
-                _charge(sums.lost, now, holds, core, pipe, idle, ready)
-            now.free[core, pipe] = rows[i, _OCCUPIED]
-            if is_work:
-                last = now.last_hot[core, pipe]
-                if last >= 0:
-                    sums.spent[last] += min(now.last_end[core, pipe], start) - now.last_start[core, pipe]
-                now.last_hot[core, pipe], now.last_start[core, pipe], now.last_end[core, pipe] = hot, start, end
-                before = now.run_end[core, pipe]
-                if waited == _UNIT:
-                    behind = max(start - max(start - cycles, before), 0)
-                    sums.stalled[core, pipe] += behind
-                    sums.lost[core, pipe, _UNIT] += behind
-                if end > before:
-                    sums.busy[core, pipe] += end - max(start, before)
-                    if start > before:
-                        if before > now.run_start[core, pipe]:
-                            done[count, 0], done[count, 1], done[count, 2] = (
-                                core * PIPES + pipe,
-                                now.run_start[core, pipe],
-                                before,
-                            )
-                            count += 1
-                        now.run_start[core, pipe] = start
-                    now.run_end[core, pipe] = end
-            elif held > 0:
-                behind = start + held - max(start, now.run_end[core, pipe])
-                if behind > 0:
-                    sums.stalled[core, pipe] += behind
-                    sums.lost[core, pipe, waited] += behind
-        flag = static.flag[hot]
-        if flag >= 0:
-            if kind == _SET:
-                if now.seen[core, flag] == 0:
-                    now.seen[core, flag] = 1
-                    continue
-                side, time = _SETS, end
-            else:
-                side, time = _TAKES, start + held
-            before = free
-            free = _meet(now, pool, free, sums, core, flag, side, time, hot, rows[i, _NUMBER])
-            taken += 1 if now.line_side[core, flag] == side else -1
-    return count, free, taken
+        take_row(rows, i, t)
+
+
+@inlined
+def take_row(rows: Ints, i: int, t: Taking) -> None:
+    """Add up what a row says by itself, and note the stretch of work that it ends; there must be room for one more."""
+    t.tally[_ROWS] += 1
+    core, hot = rows[i, _CORE], rows[i, _HOT]
+    start, end, waited, cycles = rows[i, _START], rows[i, _END], rows[i, _WAITED], rows[i, _CYCLES]
+    kind, pipe, stuck = t.static.kind[hot], t.static.pipe[hot], rows[i, _STUCK]
+    if cycles > 0:
+        t.sums.waits[hot, waited, 0] += cycles
+        t.sums.waits[hot, waited, 1] += 1
+    held = cycles if waited == _FLAG or waited == _BUFFER or waited == _BARRIER or waited == _CROSS else 0
+    is_work = kind == _EXEC or kind == _TRANSFER
+    t.sums.rows[core, pipe] += is_work
+    if kind == _TRANSFER:
+        t.sums.l2_hits[hot] += rows[i, _HIT]
+        t.sums.lost[core, pipe, _BANDWIDTH] += rows[i, _STRETCH]
+    if pipe == _S:
+        if is_work:
+            t.sums.busy[core, pipe] += end - start
+        elif held > 0:
+            t.sums.stalled[core, pipe] += held
+            t.sums.lost[core, pipe, waited] += held
+            _note_hold(t.holds, core, start, start + held, waited)
+    else:
+        t.sums.busy[core, _S] += t.static.dispatch_cycles
+        if stuck > 0:
+            t.sums.stalled[core, _S] += stuck
+            t.sums.lost[core, _S, _QUEUE_FULL] += stuck
+            t.sums.waits[hot, _QUEUE_FULL, 0] += stuck
+            t.sums.waits[hot, _QUEUE_FULL, 1] += 1
+        ready = start - cycles if waited == _UNIT else start
+        idle = max(t.now.free[core, pipe], t.now.run_end[core, pipe])
+        if ready > idle:
+            _charge(t.sums.lost, t.now, t.holds, core, pipe, idle, ready)
+        t.now.free[core, pipe] = rows[i, _OCCUPIED]
+        if is_work:
+            last = t.now.last_hot[core, pipe]
+            if last >= 0:
+                t.sums.spent[last] += min(t.now.last_end[core, pipe], start) - t.now.last_start[core, pipe]
+            t.now.last_hot[core, pipe], t.now.last_start[core, pipe], t.now.last_end[core, pipe] = hot, start, end
+            before = t.now.run_end[core, pipe]
+            if waited == _UNIT:
+                behind = max(start - max(start - cycles, before), 0)
+                t.sums.stalled[core, pipe] += behind
+                t.sums.lost[core, pipe, _UNIT] += behind
+            if end > before:
+                t.sums.busy[core, pipe] += end - max(start, before)
+                if start > before:
+                    if before > t.now.run_start[core, pipe]:
+                        count = t.tally[_DONE]
+                        t.done[count, 0], t.done[count, 1] = core * PIPES + pipe, t.now.run_start[core, pipe]
+                        t.done[count, 2] = before
+                        t.tally[_DONE] = count + 1
+                    t.now.run_start[core, pipe] = start
+                t.now.run_end[core, pipe] = end
+        elif held > 0:
+            behind = start + held - max(start, t.now.run_end[core, pipe])
+            if behind > 0:
+                t.sums.stalled[core, pipe] += behind
+                t.sums.lost[core, pipe, waited] += behind
+    flag = t.static.flag[hot]
+    if flag >= 0 and kind == _SET and t.now.seen[core, flag] == 0:
+        t.now.seen[core, flag] = 1
+    elif flag >= 0:
+        side, time = (_SETS, end) if kind == _SET else (_TAKES, start + held)
+        t.tally[_FREE] = _meet(t.now, t.pool, t.tally[_FREE], t.sums, core, flag, side, time, hot, rows[i, _NUMBER])
+        t.tally[_USED] += 1 if t.now.line_side[core, flag] == side else -1
+
+
+@inlined
+def has_room(t: Taking, count: int) -> bool:
+    """Whether so many more rows can be taken."""
+    nodes, holds = t.pool.time.shape[0] - t.tally[_USED], t.holds.begin.shape[0] - t.holds.used[0]
+    return min(t.done.shape[0] - t.tally[_DONE], nodes, holds) >= count
 
 
 @inlined

@@ -36,9 +36,9 @@ class Counting(TotalsBuilder):
 
     simulated = 0
 
-    def add(self, rows, frontier):
-        Counting.simulated += len(rows)
-        return super().add(rows, frontier)
+    def settle(self, frontier):
+        Counting.simulated = self.rows_taken
+        return super().settle(frontier)
 
 
 @pytest.fixture
