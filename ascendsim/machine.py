@@ -67,7 +67,7 @@ ENGINES: dict[str, Engine] = {
     "both": both.schedule,
 }
 
-LONG_ROWS = 20_000_000
+LONG_ROWS = 3_000_000
 """Rows of a program from which on it is checked and scheduled side by side."""
 
 NUM_NAN = Rule(
