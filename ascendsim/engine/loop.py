@@ -10,6 +10,7 @@ from enum import IntEnum
 
 from ascendsim.engine.base import UNITS_PER_BYTE, Ints, Kind, UnitFlag, Wait
 from ascendsim.engine.state import (
+    ABSENT,
     CLASH_SHIFT,
     LINE_BITS,
     LINE_SHIFT,
@@ -24,6 +25,7 @@ from ascendsim.engine.state import (
     More,
     Program,
     Queued,
+    Segment,
     State,
     Unit,
     UnitUse,
@@ -37,7 +39,8 @@ _S, _M, _FIX = int(Pipe.S), int(Pipe.M), int(Pipe.FIX)
 _NOTHING, _PIPE_ORDER, _DISPATCH, _BARRIER, _BANDWIDTH, _UNIT_FLAG = (
     int(w) for w in (Wait.NOTHING, Wait.PIPE_ORDER, Wait.DISPATCH, Wait.BARRIER, Wait.BANDWIDTH, Wait.UNIT_FLAG)
 )
-_HASH = 0x9E3779B97F4A7C1
+_LOW = (1 << LINE_BITS) - 1
+"""The half of a word of L2's table that says which lines are there."""
 UNIT_BITS = 12
 """Bits of a heap key for the unit: MOST_CORES times the number of pipes."""
 _PHASE = 1 << UNIT_BITS
@@ -811,19 +814,17 @@ def _access(p: Program, s: State, hot: int, call: int) -> tuple[bool, int]:
         while row < rows and (first + row * pitch + length - 1) >> p.line_shift >> p.segment_shift < segment:
             row += 1
         segment = max(segment, (first + row * pitch) >> p.line_shift >> p.segment_shift)
-        place = _touch(s, segment)
+        place = segment - p.l2_first
+        _touch(s, place)
         at = row
         while at < rows:
             begin = ((first + at * pitch) >> p.line_shift) - (segment << p.segment_shift)
             if begin >= 1 << p.segment_shift:
                 break
             end = ((first + at * pitch + length - 1) >> p.line_shift) - (segment << p.segment_shift)
-            begin, end = max(begin, 0), min(end, (1 << p.segment_shift) - 1)
-            new = _mark(s.lines[place], begin, end)
+            new = _mark(s, place, max(begin, 0), min(end, (1 << p.segment_shift) - 1), p.more[hot, More.WRITES])
             hit &= new == 0
             s.counts[Count.LINES] += new
-            if p.more[hot, More.WRITES]:
-                _mark(s.written[place], begin, end)
             at += 1
         while s.counts[Count.LINES] > p.l2_lines and s.counts[Count.OLDEST] != place:
             written_back += _drop_oldest(s)
@@ -846,96 +847,58 @@ def _bits(word: int) -> int:
 def _drop_oldest(s: State) -> int:
     """Drop the least recently used segment; return how many of its lines were written."""
     place, written = s.counts[Count.OLDEST], 0
-    for word in range(s.lines.shape[1]):
-        s.counts[Count.LINES] -= _bits(s.lines[place, word])
-        written += _bits(s.written[place, word])
+    for word in range(Segment.WORDS, s.l2.shape[1]):
+        lines = s.l2[place, word]
+        s.counts[Count.LINES] -= _bits(lines & _LOW)
+        written += _bits(lines >> LINE_BITS & _LOW)
+        s.l2[place, word] = 0
     _unlink(s, place)
-    _forget(s, _slot(s, s.segment[place]))
-    s.counts[Count.SEGMENTS] -= 1
-    s.newer[place] = s.counts[Count.SPARE]
-    s.counts[Count.SPARE] = place
+    s.l2[place, Segment.NEWER] = ABSENT
     return written
 
 
 @inlined
-def _mark(lines: Ints, begin: int, end: int) -> int:
-    """Set the bits of lines, ends included; return how many were not set before."""
+def _mark(s: State, place: int, begin: int, end: int, writes: int) -> int:
+    """Have lines of a segment in L2, ends included; return how many were not there before."""
     new = 0
     while begin <= end:
-        word, low = begin >> LINE_SHIFT, begin & (LINE_BITS - 1)
-        high = min(end - (word << LINE_SHIFT), LINE_BITS - 1)
+        word, low = Segment.WORDS + (begin >> LINE_SHIFT), begin & (LINE_BITS - 1)
+        high = min(end - (begin - low), LINE_BITS - 1)
         mask = ((1 << (high - low + 1)) - 1) << low
-        missing = mask & ~lines[word]
+        lines = s.l2[place, word]
+        missing = mask & ~lines
         if missing:
             new += _bits(missing)
-            lines[word] |= mask
-        begin = (word + 1) << LINE_SHIFT
+        s.l2[place, word] = lines | mask | (mask << LINE_BITS if writes else 0)
+        begin += high - low + 1
     return new
 
 
 @inlined
-def _slot(s: State, segment: int) -> int:
-    """Where in the hash table a segment is, or would be."""
-    slot = segment * _HASH >> 20 & len(s.slots) - 1
-    while s.slots[slot] != NONE and s.segment[s.slots[slot]] != segment:
-        slot = slot + 1 & len(s.slots) - 1
-    return slot
-
-
-@inlined
-def _touch(s: State, segment: int) -> int:
-    """Make a segment the most recently used one; return its place."""
-    slot = _slot(s, segment)
-    place = s.slots[slot]
-    if place == NONE:
-        place = s.counts[Count.SPARE]
-        if place == NONE:  # places are handed out in turn, and only when all dropped ones are in use again
-            place = s.counts[Count.SEGMENTS]
-        else:
-            s.counts[Count.SPARE] = s.newer[place]
-        s.counts[Count.SEGMENTS] += 1
-        s.slots[slot], s.segment[place] = place, segment
-        s.lines[place, :] = 0
-        s.written[place, :] = 0
-    elif place == s.counts[Count.NEWEST]:
-        return place
-    else:
-        _unlink(s, place)
+def _touch(s: State, place: int) -> None:
+    """Make a segment the most recently used one."""
     newest = s.counts[Count.NEWEST]
-    s.older[place], s.newer[place] = newest, NONE
+    if place == newest:
+        return
+    if s.l2[place, Segment.NEWER] != ABSENT:
+        _unlink(s, place)
+    s.l2[place, Segment.OLDER], s.l2[place, Segment.NEWER] = newest, NONE
     if newest == NONE:
         s.counts[Count.OLDEST] = place
     else:
-        s.newer[newest] = place
+        s.l2[newest, Segment.NEWER] = place
     s.counts[Count.NEWEST] = place
-    return place
 
 
 @inlined
 def _unlink(s: State, place: int) -> None:
     """Take a segment out of the order of use."""
-    older, newer = s.older[place], s.newer[place]
+    older, newer = s.l2[place, Segment.OLDER], s.l2[place, Segment.NEWER]
     if older == NONE:
         s.counts[Count.OLDEST] = newer
     else:
-        s.newer[older] = newer
+        s.l2[older, Segment.NEWER] = newer
     if newer == NONE:
         s.counts[Count.NEWEST] = older
     else:
-        s.older[newer] = older
-
-
-@inlined
-def _forget(s: State, slot: int) -> None:
-    """Free a slot of the hash table, and move up what had to step aside for it."""
-    mask = len(s.slots) - 1
-    hole, at = slot, slot
-    while True:
-        at = at + 1 & mask
-        if s.slots[at] == NONE:
-            break
-        home = s.segment[s.slots[at]] * _HASH >> 20 & mask
-        if (at - home & mask) >= (at - hole & mask):
-            s.slots[hole] = s.slots[at]
-            hole = at
-    s.slots[hole] = NONE
+        s.l2[newer, Segment.OLDER] = older

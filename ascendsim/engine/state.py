@@ -13,10 +13,12 @@ from ascendsim.engine.base import Ints, Kind, ScheduleInput, Wait
 from ascendsim.engine.table import EMIT_WIDTH, FOREVER, PIPES, table_column, template_starts
 
 NONE = -1
+ABSENT = -2
+"""In the place of the next newer segment: this one is not in L2."""
 CLASH_SHIFT = 16
 LINE_SHIFT = 5
 LINE_BITS = 1 << LINE_SHIFT
-"""Lines of a segment in one word of L2's table; the sign stays out of it."""
+"""Lines of a segment in one word of L2's table, in its low bits; in the high ones, those of them that were written."""
 _FLAG, _BUFFER, _CROSS = int(Wait.FLAG), int(Wait.BUFFER), int(Wait.CROSS_CORE)
 
 
@@ -223,20 +225,17 @@ class Count(IntEnum):
     MAKESPAN = 5
     DONE = 6
     """Rows that have run."""
-    SEGMENTS = 7
-    """Segments in L2."""
-    OLDEST = 8
-    NEWEST = 9
-    STOPPED = 10
+    OLDEST = 7
+    """Least recently used segment in L2, NONE for none,"""
+    NEWEST = 8
+    """and the most recently used one."""
+    STOPPED = 9
     """Scalar units at their limit."""
-    IS_WARM = 11
+    IS_WARM = 10
     """Whether L2 has been warmed up."""
-    LINES = 12
+    LINES = 11
     """Lines in L2."""
-    SPARE = 13
-    """First of the places that dropped segments left, NONE for none; `newer` leads to the next."""
-
-    KEPT = 14
+    KEPT = 12
     """Rows in `Keeping.rows`."""
 
 
@@ -259,6 +258,17 @@ class Keeping(NamedTuple):
     ends: Ints
     windows: Ints
     rows: Ints
+
+
+class Segment(IntEnum):
+    """Columns of L2's table of segments."""
+
+    OLDER = 0
+    """The next less recently used one, NONE for none,"""
+    NEWER = 1
+    """and the next more recently used one; ABSENT if the segment is not in L2."""
+    WORDS = 2
+    """From here on its lines."""
 
 
 class Program(NamedTuple):
@@ -306,8 +316,10 @@ class Program(NamedTuple):
     """Whether L2 begins as the program leaves it."""
     l2_lines: int
     """Lines that L2 has room for."""
+    l2_first: int
+    """The first segment that a transfer can touch,"""
     l2_segments: int
-    """Places for segments: as many as can be resident at a time."""
+    """and how many come from there on."""
     line_shift: int
     """Bits of an address inside a line."""
     segment_shift: int
@@ -363,16 +375,8 @@ class State(NamedTuple):
     """[link, class, place] heap of `served` at which each is through,"""
     who: Ints
     """and its unit."""
-    slots: Ints
-    """Hash table of L2: place of a segment, NONE for free."""
-    segment: Ints
-    """[place]"""
-    older: Ints
-    newer: Ints
-    lines: Ints
-    """[place, word] resident lines."""
-    written: Ints
-    """[place, word] those of them that were written."""
+    l2: Ints
+    """[segment from `l2_first` on, Segment and a word for each LINE_BITS lines]: all of a segment lies together."""
     in_use: Ints
     """[unit] line of the load that bypasses L2 there, NONE for none."""
     batch: Ints
@@ -422,6 +426,7 @@ def _fixed(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: in
     for pipe, rows in program.queue_depth.items():
         depth[pipe] = rows
     channels = own_channels + len(program.cross_modes) * mode_flags
+    l2_first, l2_segments = _reach(program, more)
     waiter = np.full(max(channels, 1), NONE, np.int64)
     waits = table[:, Field.KIND] == Kind.WAIT_FLAG
     waiter[table[waits, Field.CHANNEL]] = table[waits, Field.PIPE]
@@ -451,7 +456,8 @@ def _fixed(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: in
         l2_mode={"hit": 1, "miss": 2}.get(l2.mode, 0),
         l2_warm=int(l2.mode == "warm"),
         l2_lines=l2.bytes // l2.line_bytes,
-        l2_segments=min(l2.bytes // l2.line_bytes + 1, _segments_in_reach(program, more)) + 1,
+        l2_first=l2_first,
+        l2_segments=l2_segments,
         line_shift=l2.line_bytes.bit_length() - 1,
         segment_shift=(l2.segment_bytes // l2.line_bytes).bit_length() - 1,
         detail=int(detail),
@@ -520,13 +526,15 @@ def _unit_uses(program: ScheduleInput, table: Ints) -> tuple[Ints, Ints]:
     return use, np.concatenate([np.zeros(0, np.int64), *sets])
 
 
-def _segments_in_reach(program: ScheduleInput, more: Ints) -> int:
-    """An upper bound of the segments that all transfers of a program can touch."""
+def _reach(program: ScheduleInput, more: Ints) -> tuple[int, int]:
+    """Return the first segment that a transfer of a program can touch, and a bound of how many there are from there."""
     if not len(more) or not len(program.slot_base_bytes):
-        return 1
-    boxes = more[:, More.OFFSET] + more[:, More.ROWS] * more[:, More.PITCH] + more[:, More.LENGTH]
-    span = int(program.slot_base_bytes.max() - program.slot_base_bytes.min()) + int(boxes.max())
-    return span // program.l2.segment_bytes + 2
+        return 0, 1
+    ends = more[:, More.OFFSET] + more[:, More.ROWS] * more[:, More.PITCH] + more[:, More.LENGTH]
+    first = int(program.slot_base_bytes.min()) + min(0, int(more[:, More.OFFSET].min()))
+    last = int(program.slot_base_bytes.max()) + max(0, int(ends.max()))
+    segment_bytes = program.l2.segment_bytes
+    return first // segment_bytes, last // segment_bytes - first // segment_bytes + 1
 
 
 def _groups(program: ScheduleInput) -> tuple[Ints, Ints, Ints]:
@@ -567,10 +575,12 @@ def _fresh(program: ScheduleInput, fixed: Program, chunk: int) -> State:
     unit[:, Unit.PLACE] = np.tile(fixed.depth, cores)
     link[:, Link.CAPACITY] = [info.capacity_units for info in program.links]
     link[:, Link.NEXT], link[:, Link.LEFT_AT], link[:, Link.LEFT] = FOREVER, NONE, NONE
-    count[Count.FREE] = count[Count.OLDEST] = count[Count.NEWEST] = count[Count.SPARE] = NONE
+    count[Count.FREE] = count[Count.OLDEST] = count[Count.NEWEST] = NONE
     count[Count.READY] = cores
     groups, mode_flags = len(fixed.group_setters), max(1, len(program.cross_modes)) * fixed.mode_flags
     room = fixed.l2_segments if fixed.l2_mode == 0 else 1
+    l2 = zeros(room, Segment.WORDS + -(-(1 << fixed.segment_shift) // LINE_BITS))
+    l2[:, Segment.NEWER] = ABSENT
     bits = zeros(cores, int(fixed.unit_of.max(initial=-1)) + 1, BIT_FIELDS)
     bits[:, :, Bit.BY] = NONE
     return State(
@@ -597,12 +607,7 @@ def _fresh(program: ScheduleInput, fixed: Program, chunk: int) -> State:
         active=zeros(links, classes),
         finish=zeros(links, classes, units),
         who=zeros(links, classes, units),
-        slots=nones(1 << (2 * room).bit_length()),
-        segment=nones(room),
-        older=nones(room),
-        newer=nones(room),
-        lines=zeros(room, -(-(1 << fixed.segment_shift) // LINE_BITS)),
-        written=zeros(room, -(-(1 << fixed.segment_shift) // LINE_BITS)),
+        l2=l2,
         in_use=nones(units),
         batch=zeros(units),
         out=zeros(chunk if fixed.detail else 1, EMIT_WIDTH),
