@@ -13,7 +13,7 @@ number but is skipped. Blocks follow each other over strips, heads and batches. 
 (t * cores + c) * 16 on, cut into segments where a part or a strip ends. In the core's area of S and of dP the segments
 follow each other, each with the blocks of its upper row, then those of the lower.
 
-Source: ATB, laser_attention_grad kernel, address mapping of cube and vector.
+Source: ascend-transformer-boost, laser_attention_grad kernel, address mapping of cube and vector.
 """
 
 from collections.abc import Iterator

@@ -1,36 +1,34 @@
 """The checks of LaserAttentionGrad, in the operator's order: parameters, input shapes, outputs.
 
-Source: ATB, laser_attention_grad operator: create, infer shape and setup checks; LaserAttentionGradOperation page.
+Each is a generator of findings of which the first is told: what comes behind one may rely on what it has passed.
+
+Source: ascend-transformer-boost, ops_train/laser_attention_grad; LaserAttentionGradOperation page.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from ascendsim.device import Device, Platform
+from ascendsim.errors import Finding, Rule
 from ascendsim.op_host.atb import (
+    DIM,
+    DIM_NUM,
     PARAM,
-    Refusals,
-    Stage,
+    Soc,
     TensorDesc,
-    Tensors,
-    axis_refused,
-    count_refused,
-    device_refused,
-    filled_refused,
-    framework_refused,
-    rank_refused,
-    refused_axis,
-    refused_param,
-    reserved_refused,
-    type_refused,
+    in_num_reasons,
+    ini_reasons,
+    out_num_reasons,
+    product_reasons,
+    rsv_reasons,
+    shape_reasons,
 )
 from ascendsim.op_host.lag_params import (
     GRADIENT_OF,
-    INPUTS,
+    INI,
     LENGTH_UNIT,
     MOST_HEADS,
+    NAME,
     NARROW_D,
-    OUTPUTS,
     RESERVED_BEFORE,
     RESERVED_BEHIND,
     WIDE_D,
@@ -39,220 +37,278 @@ from ascendsim.op_host.lag_params import (
     LaserAttentionGradParam,
 )
 
-_OPERATOR: Final = "ATB, laser_attention_grad operator, checks of parameters and shapes"
-_PAGE: Final = "LaserAttentionGradOperation page"
+_OP: Final = "ascend-transformer-boost, ops_train/laser_attention_grad"
+_PAGE: Final = f"{NAME} page"
 
-_PARAM: Final = PARAM.saying("{operand} = {got}: must be {wanted}", source=f"{_OPERATOR}; {_PAGE}")
-HEADS: Final = _PARAM.saying("{operand} = {got}: must be {wanted}", "give the number of heads of query")
-LAYOUT: Final = _PARAM.saying(
-    '{operand} = "{got}": must be {wanted}; the page lists BNSD alone, the operator takes SBH, too',
+HEADS = PARAM.saying("headNum = {got}: must be greater than 0", "pass the number of heads of query", f"{_PAGE}; {_OP}")
+LAYOUT = PARAM.saying(
+    'inputLayout = "{got}": must be "BNSD" or "SBH"; the page lists BNSD alone, the operator takes SBH, too',
     "lay the tensors out as [B,N,S,D], or as [S,B,N*D] with head sizes 192, 256 and 128",
+    f"{_PAGE}; {_OP}",
 )
-PRE_TOKENS: Final = _PARAM.saying(
-    "{operand} = {got}: must be {wanted}", "give a multiple of 256 that is at most the length of query"
+SCALE = PARAM.saying("scaleValue = {got}: must be above 0 and at most 1", "pass 1 / sqrt(head size)", f"{_PAGE}; {_OP}")
+PRE_TOKENS = PARAM.saying(
+    "preTokens = {got}: must be at least 1 and a multiple of {wanted}",
+    "pass the length of query, or a shorter window that is a multiple of {wanted}",
+    f"{_PAGE}; {_OP}",
 )
-DEFAULT_PRE_TOKENS: Final = _PARAM.saying(
-    "preTokens is {got}, its default, which is no multiple of 256: the operator refuses its own default",
-    "give preTokens: the length of query, or less for a window",
+DEFAULT_PRE_TOKENS = PRE_TOKENS.saying(
+    "preTokens is not given, and its default, {got}, is no multiple of {wanted}: the operator refuses its own default"
 )
-PRECISION: Final = _PARAM.saying("{operand} = {got}: must be {wanted}, high precision; nothing else is there")
+PRECISION = PARAM.saying(
+    "innerPrecise = {got}: must be {wanted}, high precision", "leave it at {wanted}", f"{_PAGE}; {_OP}"
+)
+RANK = DIM_NUM.saying("{operand} has {got} axes {dims}: must have {wanted}", "give it {names}", f"{_PAGE}; {_OP}")
+FILLED = DIM_NUM.saying(
+    "{operand} has {got} axes {dims}: must be empty, the input is reserved", "pass an empty tensor", f"{_PAGE}; {_OP}"
+)
+AXIS = DIM.saying("{operand} {dims}: axis {axis} is {got}, must be {wanted}", "change the shape", f"{_PAGE}; {_OP}")
+MANY_HEADS = AXIS.saying(
+    "{operand} {dims} has {got} heads: at most {wanted}; the page allows all that an int holds, the operator {wanted}",
+    "spread the heads over several calls",
+)
 
-_LAYOUT_RANKS: Final = {"BNSD": 4, "SBH": 3}
-_HEADS_TEXT: Final = f"at most {MOST_HEADS} heads: the page allows as many as an int holds, the operator {MOST_HEADS}"
+_MAIN_AXES: Final = {"BNSD": "[B,N,S,D]", "SBH": "[S,B,N*D]"}
 
 
-def create_refused(params: LaserAttentionGradParam, device: Device | None, soc: str | Platform) -> Refusals:
-    """Check the part and the parameters."""
-    yield from device_refused(device, soc)
+def create_reasons(params: LaserAttentionGradParam, soc: Soc) -> Iterator[Finding]:
+    """Yield what creation refuses, in its order."""
+    yield from product_reasons(NAME, soc)
     if params.headNum <= 0:
-        yield refused_param("headNum", params.headNum, "above 0", HEADS)
-    if params.inputLayout not in _LAYOUT_RANKS:
-        yield refused_param("inputLayout", params.inputLayout, '"BNSD" or "SBH"', LAYOUT)
+        yield _of_param(HEADS, "headNum", params.headNum, "above 0")
+    if params.inputLayout not in _MAIN_AXES:
+        yield _of_param(LAYOUT, "inputLayout", params.inputLayout, "BNSD or SBH")
     if not 0 < params.scaleValue <= 1:
-        yield refused_param("scaleValue", params.scaleValue, "above 0 and at most 1", _PARAM)
-    if params.preTokens < 1:
-        yield refused_param("preTokens", params.preTokens, "at least 1 and a multiple of 256", PRE_TOKENS)
-    if params.preTokens % LENGTH_UNIT:
+        yield _of_param(SCALE, "scaleValue", params.scaleValue, "above 0, at most 1")
+    if params.preTokens < 1 or params.preTokens % LENGTH_UNIT:
         rule = PRE_TOKENS if params.changed("preTokens") else DEFAULT_PRE_TOKENS
-        yield refused_param("preTokens", params.preTokens, "a multiple of 256", rule)
+        yield _of_param(rule, "preTokens", params.preTokens, LENGTH_UNIT)
     if params.innerPrecise != 1:
-        yield refused_param("innerPrecise", params.innerPrecise, 1, PRECISION)
-    yield from reserved_refused(params.rsv)
+        yield _of_param(PRECISION, "innerPrecise", params.innerPrecise, 1)
+    yield from rsv_reasons(NAME, params.rsv)
 
 
-def infer_shape_refused(params: LaserAttentionGradParam, tensors: Tensors, stage: Stage) -> Refusals:
-    """Check the inputs; setup does so once more."""
-    yield from count_refused(tensors.inputs, INPUTS, "input", stage)
-    yield from framework_refused(tensors.inputs, INPUTS, stage)
-    yield from type_refused(tensors.inputs, INPUTS, stage)
-    yield from shapes_refused(params, tensors, stage)
+def _of_param(rule: Rule, name: str, got: object, wanted: object) -> Finding:
+    return rule.finding(f"{NAME}.{name}", operand=name, got=got, wanted=wanted)
 
 
-def setup_refused(params: LaserAttentionGradParam, tensors: Tensors) -> Refusals:
-    """Check inputs and outputs; outputs that are not given are as the operator infers them."""
-    stage = Stage.SETUP
-    outputs = tensors.outputs
-    if outputs is None:
-        return
-    yield from count_refused(tensors.inputs, INPUTS, "input", stage)
-    yield from count_refused(outputs, OUTPUTS, "output", stage)
-    yield from framework_refused(tensors.inputs, INPUTS, stage)
-    yield from framework_refused(outputs, OUTPUTS, stage)
-    yield from type_refused((*tensors.inputs, *outputs), (*INPUTS, *OUTPUTS), stage)
-    yield from shapes_refused(params, tensors, stage)
-    inputs = by_name(tensors)
-    for slot, output in zip(OUTPUTS, outputs, strict=True):
-        source = GRADIENT_OF.get(slot.name)
+def infer_shape_reasons(params: LaserAttentionGradParam, inputs: Sequence[TensorDesc]) -> Iterator[Finding]:
+    """Yield what shape inference refuses, in its order."""
+    yield from in_num_reasons(INI, inputs)
+    yield from shape_reasons(INI, inputs, INI.inputs)
+    yield from ini_reasons(INI, inputs, INI.inputs)
+    yield from input_reasons(params, by_name(inputs))
+
+
+def setup_reasons(
+    params: LaserAttentionGradParam, inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc]
+) -> Iterator[Finding]:
+    """Yield what setup refuses, in its order."""
+    yield from in_num_reasons(INI, inputs)
+    yield from out_num_reasons(INI, outputs)
+    yield from shape_reasons(INI, (*inputs, *outputs), (*INI.inputs, *INI.outputs))
+    yield from ini_reasons(INI, (*inputs, *outputs), (*INI.inputs, *INI.outputs))
+    named = by_name(inputs)
+    yield from input_reasons(params, named)
+    for line, output in zip(INI.outputs, outputs, strict=True):
+        source = GRADIENT_OF.get(line.name)
         if source is not None:
-            yield from _same_shape(slot.name, output, source, inputs[source], stage)
+            yield from _same(line.name, output, source, named[source])
 
 
-def shapes_refused(params: LaserAttentionGradParam, tensors: Tensors, stage: Stage) -> Refusals:
-    """Check shapes against parameters and each other."""
-    inputs = by_name(tensors)
-    if params.inputLayout == "SBH":
-        yield from _main_sbh(params, inputs, stage)
-    else:
-        yield from _main_bnsd(params, inputs, stage)
-    call = call_of(params, tensors)
-    for name in RESERVED_BEFORE:
-        yield from filled_refused(name, inputs[name], stage)
-    yield from _mask(call, inputs["attenMask"], stage)
-    yield from _statistics(call, inputs, stage)
-    like_output = _like_output_sbh if call.layout == "SBH" else _like_output
-    yield from like_output(call.B, call.Nq, call.Sq, "attentionIn", inputs["attentionIn"], stage)
-    for name in RESERVED_BEHIND:
-        yield from filled_refused(name, inputs[name], stage)
-
-
-def by_name(tensors: Tensors) -> Mapping[str, TensorDesc]:
+def by_name(inputs: Sequence[TensorDesc]) -> dict[str, TensorDesc]:
     """Return the inputs by name."""
-    return {slot.name: tensor for slot, tensor in zip(INPUTS, tensors.inputs, strict=True)}
+    return {line.name: desc for line, desc in zip(INI.inputs, inputs, strict=True)}
 
 
-def call_of(params: LaserAttentionGradParam, tensors: Tensors) -> LagCall:
+def inferred(inputs: Sequence[TensorDesc]) -> tuple[TensorDesc, ...]:
+    """Return the outputs of inputs that have passed the checks; dpse gets the shape of query."""
+    named = by_name(inputs)
+    return tuple(named[GRADIENT_OF.get(line.name, "query")] for line in INI.outputs)
+
+
+def call_of(params: LaserAttentionGradParam, inputs: Mapping[str, TensorDesc]) -> LagCall:
     """Return the call; query, key and value have passed the checks."""
-    inputs = by_name(tensors)
-    query, key, value = (inputs[name].shape for name in ("query", "key", "value"))
-    has_mask = not inputs["attenMask"].is_empty
+    query, key, value = (inputs[name].dims for name in ("query", "key", "value"))
     if params.inputLayout == "SBH":
-        length, batch, width = query
-        return LagCall(
-            "SBH", batch, width // WIDE_D, key[2] // WIDE_KEY_D, length, key[0], WIDE_D, WIDE_KEY_D, NARROW_D,
-            has_mask, params.preTokens, params.scaleValue,
-        )  # fmt: skip
+        batch, heads, kv_heads = query[1], query[2] // WIDE_D, key[2] // WIDE_KEY_D
+        length, kv_length, sizes = query[0], key[0], (WIDE_D, WIDE_KEY_D, NARROW_D)
+    else:
+        batch, heads, kv_heads = query[0], query[1], key[1]
+        length, kv_length, sizes = query[2], key[2], (query[3], key[3], value[3])
     return LagCall(
-        "BNSD", query[0], query[1], key[1], query[2], key[2], query[3], key[3], value[3],
-        has_mask, params.preTokens, params.scaleValue,
-    )  # fmt: skip
+        layout="SBH" if params.inputLayout == "SBH" else "BNSD",
+        B=batch,
+        Nq=heads,
+        Nkv=kv_heads,
+        Sq=length,
+        Skv=kv_length,
+        Dq=sizes[0],
+        Dk=sizes[1],
+        Dv=sizes[2],
+        has_mask=not inputs["attenMask"].is_empty,
+        pre_tokens=params.preTokens,
+        scale=params.scaleValue,
+    )
 
 
-# --- query, key, value and the gradient of the output ---
+# --- shapes of the inputs ---
 
 
-def _main_bnsd(params: LaserAttentionGradParam, inputs: Mapping[str, TensorDesc], stage: Stage) -> Refusals:
-    query, key, value = inputs["query"], inputs["key"], inputs["value"]
-    yield from rank_refused("query", query, 4, stage)
-    batch, heads, length, size = query.shape
+def input_reasons(params: LaserAttentionGradParam, inputs: Mapping[str, TensorDesc]) -> Iterator[Finding]:
+    """Yield what is wrong with the shapes of the inputs."""
+    is_sbh = params.inputLayout == "SBH"
+    yield from (_query_sbh if is_sbh else _query)(params, inputs["query"])
+    yield from (_key_sbh if is_sbh else _key)(inputs["query"], inputs["key"])
+    yield from (_value_sbh if is_sbh else _value)(inputs["query"], inputs["key"], inputs["value"])
+    call = call_of(params, inputs)
+    yield from _like_output(call, "attentionOutGrad", inputs["attentionOutGrad"])
+    for name in RESERVED_BEFORE:
+        yield from _reserved(name, inputs[name])
+    yield from _mask(call, inputs["attenMask"])
+    yield from _statistics(call, inputs["softmaxMax"])
+    yield from _same("softmaxSum", inputs["softmaxSum"], "softmaxMax", inputs["softmaxMax"])
+    yield from _like_output(call, "attentionIn", inputs["attentionIn"])
+    for name in RESERVED_BEHIND:
+        yield from _reserved(name, inputs[name])
+
+
+def _query(params: LaserAttentionGradParam, query: TensorDesc) -> Iterator[Finding]:
+    yield from _rank("query", query, 4, _MAIN_AXES["BNSD"])
+    _, heads, length, size = query.dims
     if heads != params.headNum:
-        yield refused_axis("query", query, 1, f"headNum = {params.headNum}", stage)
+        yield _axis("query", query, 1, f"headNum = {params.headNum}")
     if heads > MOST_HEADS:
-        yield refused_axis("query", query, 1, _HEADS_TEXT, stage)
-    yield from _whole_unit("query", query, 2, stage)
+        yield _of_heads(query, heads)
+    yield from _whole_unit("query", query, 2)
     if size == NARROW_D and length < params.preTokens:
-        yield refused_axis("query", query, 2, f"at least preTokens = {params.preTokens} with head size 128", stage)
+        yield _axis("query", query, 2, f"at least preTokens = {params.preTokens}, as the head size is 128")
     if size == WIDE_D and length != params.preTokens:
-        yield refused_axis("query", query, 2, f"preTokens = {params.preTokens} with head size 192", stage)
+        yield _axis("query", query, 2, f"preTokens = {params.preTokens}, as the head size is 192")
     if size not in (NARROW_D, WIDE_D):
-        yield refused_axis("query", query, 3, "128 or 192", stage)
-    yield from rank_refused("key", key, 4, stage)
-    yield from axis_refused("key", key, 0, batch, "the batches of query", stage)
-    if key.shape[1] < 1 or heads % key.shape[1]:
-        yield refused_axis("key", key, 1, f"a divisor of the {heads} heads of query", stage)
-    yield from _whole_unit("key", key, 2, stage)
-    wide = NARROW_D if size == NARROW_D else WIDE_KEY_D
-    yield from axis_refused("key", key, 3, wide, f"as query has head size {size}", stage)
-    yield from rank_refused("value", value, 4, stage)
-    for axis, why in enumerate(("the batches of query", "the heads of key", "the length of key")):
-        wanted = batch if axis == 0 else key.shape[axis]
-        yield from axis_refused("value", value, axis, wanted, why, stage)
-    yield from axis_refused("value", value, 3, NARROW_D, "the only head size of value", stage)
-    yield from _like_output(batch, heads, length, "attentionOutGrad", inputs["attentionOutGrad"], stage)
+        yield _axis("query", query, 3, "128 or 192")
 
 
-def _main_sbh(params: LaserAttentionGradParam, inputs: Mapping[str, TensorDesc], stage: Stage) -> Refusals:
-    query, key, value = inputs["query"], inputs["key"], inputs["value"]
-    yield from rank_refused("query", query, 3, stage)
-    length, batch, width = query.shape
-    heads = width // WIDE_D
-    yield from _whole_unit("query", query, 0, stage)
+def _query_sbh(params: LaserAttentionGradParam, query: TensorDesc) -> Iterator[Finding]:
+    yield from _rank("query", query, 3, _MAIN_AXES["SBH"])
+    length, _, width = query.dims
+    yield from _whole_unit("query", query, 0)
     if length != params.preTokens:
-        yield refused_axis("query", query, 0, f"preTokens = {params.preTokens} with layout SBH", stage)
-    if heads != params.headNum:
-        yield refused_axis("query", query, 2, f"192 * headNum = {WIDE_D * params.headNum}", stage)
-    if heads > MOST_HEADS:
-        yield refused_axis("query", query, 2, f"that of {_HEADS_TEXT}", stage)
-    yield from rank_refused("key", key, 3, stage)
-    yield from _whole_unit("key", key, 0, stage)
-    yield from axis_refused("key", key, 1, batch, "the batches of query", stage)
-    kv_heads = key.shape[2] // WIDE_KEY_D
+        yield _axis("query", query, 0, f"preTokens = {params.preTokens}, as the layout is SBH")
+    if width // WIDE_D != params.headNum:
+        yield _axis("query", query, 2, f"192 * headNum = {WIDE_D * params.headNum}")
+    if width // WIDE_D > MOST_HEADS:
+        yield _of_heads(query, width // WIDE_D)
+
+
+def _key(query: TensorDesc, key: TensorDesc) -> Iterator[Finding]:
+    yield from _rank("key", key, 4, _MAIN_AXES["BNSD"])
+    batch, heads, _, size = query.dims
+    yield from _equal("key", key, 0, batch, "the batches of query")
+    if heads % key.dims[1]:
+        yield _axis("key", key, 1, f"a divisor of the {heads} heads of query")
+    yield from _whole_unit("key", key, 2)
+    wide = NARROW_D if size == NARROW_D else WIDE_KEY_D
+    yield from _equal("key", key, 3, wide, f"as the head size of query is {size}")
+
+
+def _key_sbh(query: TensorDesc, key: TensorDesc) -> Iterator[Finding]:
+    yield from _rank("key", key, 3, _MAIN_AXES["SBH"])
+    yield from _whole_unit("key", key, 0)
+    yield from _equal("key", key, 1, query.dims[1], "the batches of query")
+    heads, kv_heads = query.dims[2] // WIDE_D, key.dims[2] // WIDE_KEY_D
     if kv_heads < 1 or heads % kv_heads:
-        yield refused_axis("key", key, 2, f"256 times a divisor of the {heads} heads of query", stage)
-    yield from rank_refused("value", value, 3, stage)
-    yield from axis_refused("value", value, 0, key.shape[0], "the length of key", stage)
-    yield from axis_refused("value", value, 1, batch, "the batches of query", stage)
-    if value.shape[2] // NARROW_D != kv_heads:
-        yield refused_axis("value", value, 2, f"128 * {kv_heads} = {NARROW_D * kv_heads}, the heads of key", stage)
-    yield from _like_output_sbh(batch, heads, length, "attentionOutGrad", inputs["attentionOutGrad"], stage)
+        yield _axis("key", key, 2, f"256 times a divisor of the {heads} heads of query")
 
 
-def _whole_unit(name: str, tensor: TensorDesc, axis: int, stage: Stage) -> Refusals:
-    if tensor.shape[axis] % LENGTH_UNIT:
-        yield refused_axis(name, tensor, axis, f"a multiple of {LENGTH_UNIT}", stage)
+def _value(query: TensorDesc, key: TensorDesc, value: TensorDesc) -> Iterator[Finding]:
+    yield from _rank("value", value, 4, _MAIN_AXES["BNSD"])
+    yield from _equal("value", value, 0, query.dims[0], "the batches of query")
+    yield from _equal("value", value, 1, key.dims[1], "the heads of key")
+    yield from _equal("value", value, 2, key.dims[2], "the length of key")
+    yield from _equal("value", value, 3, NARROW_D, "the only head size of value")
 
 
-def _like_output(batch: int, heads: int, length: int, name: str, tensor: TensorDesc, stage: Stage) -> Refusals:
-    """Check a tensor with the shape of the forward operator's output, BNSD."""
-    yield from rank_refused(name, tensor, 4, stage)
-    yield from axis_refused(name, tensor, 0, batch, "the batches of query", stage)
-    yield from axis_refused(name, tensor, 1, heads, "the heads of query", stage)
-    yield from axis_refused(name, tensor, 2, length, "the length of query", stage)
-    yield from axis_refused(name, tensor, 3, NARROW_D, "the head size of value", stage)
+def _value_sbh(query: TensorDesc, key: TensorDesc, value: TensorDesc) -> Iterator[Finding]:
+    yield from _rank("value", value, 3, _MAIN_AXES["SBH"])
+    yield from _equal("value", value, 0, key.dims[0], "the length of key")
+    yield from _equal("value", value, 1, query.dims[1], "the batches of query")
+    kv_heads = key.dims[2] // WIDE_KEY_D
+    if value.dims[2] // NARROW_D != kv_heads:
+        yield _axis("value", value, 2, f"128 * {kv_heads} = {NARROW_D * kv_heads}, as key has {kv_heads} heads")
 
 
-def _like_output_sbh(batch: int, heads: int, length: int, name: str, tensor: TensorDesc, stage: Stage) -> Refusals:
-    """Check a tensor with the shape of the forward operator's output, SBH."""
-    yield from rank_refused(name, tensor, 3, stage)
-    yield from axis_refused(name, tensor, 0, length, "the length of query", stage)
-    yield from axis_refused(name, tensor, 1, batch, "the batches of query", stage)
-    if tensor.shape[2] // NARROW_D != heads:
-        yield refused_axis(name, tensor, 2, f"128 * {heads} = {NARROW_D * heads}, the heads of query", stage)
+def _like_output(call: LagCall, name: str, desc: TensorDesc) -> Iterator[Finding]:
+    """Check a tensor with the shape of the forward operator's output."""
+    if call.layout == "SBH":
+        yield from _rank(name, desc, 3, _MAIN_AXES["SBH"])
+        yield from _equal(name, desc, 0, call.Sq, "the length of query")
+        yield from _equal(name, desc, 1, call.B, "the batches of query")
+        if desc.dims[2] // NARROW_D != call.Nq:
+            yield _axis(name, desc, 2, f"128 * {call.Nq} = {NARROW_D * call.Nq}, as query has {call.Nq} heads")
+        return
+    yield from _rank(name, desc, 4, _MAIN_AXES["BNSD"])
+    yield from _equal(name, desc, 0, call.B, "the batches of query")
+    yield from _equal(name, desc, 1, call.Nq, "the heads of query")
+    yield from _equal(name, desc, 2, call.Sq, "the length of query")
+    yield from _equal(name, desc, 3, NARROW_D, "the head size of value")
 
 
-# --- the others ---
+def _reserved(name: str, desc: TensorDesc) -> Iterator[Finding]:
+    if not desc.is_empty:
+        yield FILLED.finding(
+            f"{NAME} {name}", operand=name, got=len(desc.dims), wanted="empty", fill={"dims": list(desc.dims)}
+        )
 
 
-def _mask(call: LagCall, mask: TensorDesc, stage: Stage) -> Refusals:
+def _mask(call: LagCall, mask: TensorDesc) -> Iterator[Finding]:
     if mask.is_empty:
         return
-    yield from rank_refused("attenMask", mask, 2, stage)
+    yield from _rank("attenMask", mask, 2, "[S,Skv]")
     if call.Sq != call.Skv:
-        wanted = f"the length of query, {call.Sq}, and of key, {call.Skv}: with a mask they must be equal"
-        yield refused_axis("attenMask", mask, 0, wanted, stage)
-    yield from axis_refused("attenMask", mask, 0, call.Sq, "the length of query", stage)
-    yield from axis_refused("attenMask", mask, 1, call.Skv, "the length of key", stage)
+        wanted = f"the length of query, {call.Sq}, and that of key, {call.Skv}, which must be equal with a mask"
+        yield _axis("attenMask", mask, 0, wanted)
+    yield from _equal("attenMask", mask, 0, call.Sq, "the length of query")
+    yield from _equal("attenMask", mask, 1, call.Skv, "the length of key")
 
 
-def _statistics(call: LagCall, inputs: Mapping[str, TensorDesc], stage: Stage) -> Refusals:
-    largest = inputs["softmaxMax"]
-    yield from rank_refused("softmaxMax", largest, 3, stage)
-    yield from axis_refused("softmaxMax", largest, 0, call.B, "the batches of query", stage)
-    yield from axis_refused("softmaxMax", largest, 1, call.Nq, "the heads of query", stage)
-    yield from axis_refused("softmaxMax", largest, 2, call.Sq, "the length of query", stage)
-    yield from _same_shape("softmaxSum", inputs["softmaxSum"], "softmaxMax", largest, stage)
+def _statistics(call: LagCall, desc: TensorDesc) -> Iterator[Finding]:
+    yield from _rank("softmaxMax", desc, 3, "[B,N,S]")
+    yield from _equal("softmaxMax", desc, 0, call.B, "the batches of query")
+    yield from _equal("softmaxMax", desc, 1, call.Nq, "the heads of query")
+    yield from _equal("softmaxMax", desc, 2, call.Sq, "the length of query")
 
 
-def _same_shape(name: str, tensor: TensorDesc, other: str, like: TensorDesc, stage: Stage) -> Refusals:
-    yield from rank_refused(name, tensor, len(like.shape), stage)
-    for axis, wanted in enumerate(like.shape):
-        yield from axis_refused(name, tensor, axis, wanted, f"that of {other}", stage)
+# --- one tensor ---
+
+
+def _rank(name: str, desc: TensorDesc, wanted: int, names: str) -> Iterator[Finding]:
+    if len(desc.dims) != wanted:
+        fill = {"dims": list(desc.dims), "names": names}
+        yield RANK.finding(f"{NAME} {name}", operand=name, got=len(desc.dims), wanted=wanted, fill=fill)
+
+
+def _axis(name: str, desc: TensorDesc, axis: int, wanted: str) -> Finding:
+    fill = {"dims": list(desc.dims), "axis": axis}
+    return AXIS.finding(f"{NAME} {name}", operand=name, got=desc.dims[axis], wanted=wanted, fill=fill)
+
+
+def _of_heads(query: TensorDesc, heads: int) -> Finding:
+    fill = {"dims": list(query.dims)}
+    return MANY_HEADS.finding(f"{NAME} query", operand="query", got=heads, wanted=MOST_HEADS, fill=fill)
+
+
+def _equal(name: str, desc: TensorDesc, axis: int, wanted: int, why: str) -> Iterator[Finding]:
+    if desc.dims[axis] != wanted:
+        yield _axis(name, desc, axis, f"{wanted}, {why}")
+
+
+def _whole_unit(name: str, desc: TensorDesc, axis: int) -> Iterator[Finding]:
+    if desc.dims[axis] % LENGTH_UNIT:
+        yield _axis(name, desc, axis, f"a multiple of {LENGTH_UNIT}")
+
+
+def _same(name: str, desc: TensorDesc, other: str, like: TensorDesc) -> Iterator[Finding]:
+    yield from _rank(name, desc, len(like.dims), f"the shape of {other}, {list(like.dims)}")
+    for axis, wanted in enumerate(like.dims):
+        yield from _equal(name, desc, axis, wanted, f"that of {other}")

@@ -1,15 +1,17 @@
 """Parameters and tensors of LaserAttentionGrad ("LAG"), and the call that they make.
 
-Source: LaserAttentionGradOperation page; ATB, operator and table of operators (types, tensors that may be empty).
+Source: LaserAttentionGradOperation page; ascend-transformer-boost, ops_train/laser_attention_grad (which tensors may be
+empty), atb_ops_info.ini (types).
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Final, Literal
 
 from ascendsim.errors import InputError
-from ascendsim.op_host.atb import Slot
+from ascendsim.op_host.atb import INT32_END, RSV, OperationIni, TensorIni, rsv_bytes, whole_number
 
 LagLayout = Literal["BNSD", "SBH"]
 
@@ -24,28 +26,38 @@ MOST_HEADS: Final = 512
 LENGTH_UNIT: Final = 256
 """Lengths and preTokens are multiples of it."""
 
-INT_MAX: Final = 2**31 - 1
 _INTS: Final = ("headNum", "preTokens", "nextTokens", "sparseMode", "innerPrecise")
 _FLOATS: Final = ("scaleValue", "keepProb")
 
-INPUTS: Final = (
-    Slot("query", ("bf16",)),
-    Slot("key", ("bf16",)),
-    Slot("value", ("bf16",)),
-    Slot("attentionOutGrad", ("bf16",)),
-    Slot("pseShift", ("bf16",), may_be_empty=True),
-    Slot("dropMask", ("uint8",), may_be_empty=True),
-    Slot("paddingMask", ("bf16",), may_be_empty=True),
-    Slot("attenMask", ("float16",), may_be_empty=True),
-    Slot("softmaxMax", ("float",)),
-    Slot("softmaxSum", ("float",)),
-    Slot("softmaxIn", ("bf16",)),
-    Slot("attentionIn", ("bf16",)),
-    Slot("prefix", ("int64",), may_be_empty=True),
-    Slot("actualSeqQLen", ("int64",), may_be_empty=True),
-    Slot("actualSeqKVLen", ("int64",), may_be_empty=True),
+NAME: Final = "LaserAttentionGradOperation"
+
+
+def _line(name: str, dtype: str, *, may_be_empty: bool = False) -> TensorIni:
+    """Return a line of the table of types: there is one combination."""
+    return TensorIni(name, (dtype,), ("nd",), may_be_empty)
+
+
+INI: Final = OperationIni(
+    NAME,
+    inputs=(
+        _line("query", "bf16"),
+        _line("key", "bf16"),
+        _line("value", "bf16"),
+        _line("attentionOutGrad", "bf16"),
+        _line("pseShift", "bf16", may_be_empty=True),
+        _line("dropMask", "uint8", may_be_empty=True),
+        _line("paddingMask", "bf16", may_be_empty=True),
+        _line("attenMask", "float16", may_be_empty=True),
+        _line("softmaxMax", "float"),
+        _line("softmaxSum", "float"),
+        _line("softmaxIn", "bf16"),
+        _line("attentionIn", "bf16"),
+        _line("prefix", "int64", may_be_empty=True),
+        _line("actualSeqQLen", "int64", may_be_empty=True),
+        _line("actualSeqKVLen", "int64", may_be_empty=True),
+    ),
+    outputs=tuple(_line(name, "bf16") for name in ("queryGrad", "keyGrad", "valueGrad", "dpse")),
 )
-OUTPUTS: Final = tuple(Slot(name, ("bf16",)) for name in ("queryGrad", "keyGrad", "valueGrad", "dpse"))
 GRADIENT_OF: Final = {"queryGrad": "query", "keyGrad": "key", "valueGrad": "value"}
 """Outputs with the shape of an input; dpse may have any."""
 RESERVED_BEFORE: Final = ("pseShift", "dropMask", "paddingMask")
@@ -76,24 +88,22 @@ class LaserAttentionGradParam:
     inputLayout: str = "BNSD"  # noqa: N815
     scaleValue: float = 0.08838834764831843  # noqa: N815
     keepProb: float = 1.0  # noqa: N815
-    preTokens: int = INT_MAX  # noqa: N815
+    preTokens: int = INT32_END - 1  # noqa: N815
     nextTokens: int = 1  # noqa: N815
     sparseMode: int = 0  # noqa: N815
     innerPrecise: int = 1  # noqa: N815
-    rsv: tuple[int, ...] = (0,) * 8
+    rsv: Sequence[int] = (0,) * RSV
 
     def __post_init__(self) -> None:
         for name in _INTS:
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not -INT_MAX - 1 <= value <= INT_MAX:
-                raise InputError(f"{name} = {value!r}: must be a whole number of 32 bits")
+            whole_number(name, getattr(self, name), -INT32_END, INT32_END)
         for name in _FLOATS:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise InputError(f"{name} = {value!r}: must be a number")
         if not isinstance(self.inputLayout, str):
             raise InputError(f'inputLayout = {self.inputLayout!r}: must be text, "BNSD" or "SBH"')
-        object.__setattr__(self, "rsv", tuple(self.rsv))
+        object.__setattr__(self, "rsv", rsv_bytes(self.rsv))
 
     def changed(self, *names: str) -> tuple[str, ...]:
         """Return those of the names whose value is not the default."""

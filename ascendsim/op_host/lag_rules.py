@@ -2,7 +2,7 @@
 
 `vendor_quirks` turns on what the original kernel does against its own intent; off, the findings say what it would do.
 
-Source: ATB, laser_attention_grad operator, host tiling and kernel, as read; nothing of it was measured on a device.
+Source: ascend-transformer-boost, laser_attention_grad, as read; nothing of it was measured on a device.
 """
 
 from typing import Final
@@ -10,8 +10,8 @@ from typing import Final
 from ascendsim.errors import Rule
 from ascendsim.op_host.atb import ATB_ARCHS
 
-_TILING: Final = "ATB, laser_attention_grad host tiling"
-_KERNEL: Final = "ATB, laser_attention_grad kernel"
+_TILING: Final = "ascend-transformer-boost, laser_attention_grad host tiling"
+_KERNEL: Final = "ascend-transformer-boost, laser_attention_grad kernel"
 _PAGE: Final = "LaserAttentionGradOperation page"
 
 IGNORED = Rule(
@@ -60,8 +60,8 @@ MASK_VALUES = MASK_BITS.saying(
     "use 0 and 1",
 )
 MASK_VALUES_UNUSED = MASK_VALUES.saying(
-    "attenMask has {got} elements other than 0 and 1, which the original kernel reads as other numbers (bits of float16 "
-    "as bfloat16); here they are read as float16",
+    "attenMask has {got} elements other than 0 and 1, which the original kernel reads as other numbers (bits of "
+    "float16 as bfloat16); here they are read as float16",
     "use 0 and 1",
     level="I",
 )
@@ -75,8 +75,8 @@ POST = Rule(
     archs=ATB_ARCHS,
 )
 POST_UNUSED = POST.saying(
-    "the original kernel deals dQ by a wrong field: all {cores} AIVs take {got} elements, {wanted} more than dQ has, and "
-    "the last write behind its end; here dQ is dealt as the tiling says",
+    "the original kernel deals dQ by a wrong field: all {cores} AIVs take {got} elements, {wanted} more than dQ has, "
+    "and the last write behind its end; here dQ is dealt as the tiling says",
     "turn vendor_quirks on to see what the original does",
     level="I",
 )

@@ -3,7 +3,7 @@
 The workspace holds, in this order: the system's 16 MiB; float sums of dQ, dK and dV; S and dP, twice 16 blocks for each
 AIC; bf16 copies of Q, K, V, O and dO for layout SBH, which BNSD pays for, too; 10 MiB behind all.
 
-Source: ATB, laser_attention_grad host tiling (sizes, fields), kernel entry (order of the areas).
+Source: ascend-transformer-boost, laser_attention_grad host tiling (sizes, fields), kernel entry (order of the areas).
 """
 
 from dataclasses import dataclass
