@@ -52,6 +52,11 @@ class QueInfo:
     buffer_bytes: int
     num: int
 
+    @property
+    def end_bytes(self) -> int:
+        """Where its last buffer ends."""
+        return self.address_bytes + self.buffer_bytes * self.num
+
 
 @dataclass(frozen=True, slots=True)
 class Touched:

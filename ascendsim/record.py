@@ -163,6 +163,8 @@ class AiCore(
         self._events: dict[HardEvent, set[int]] = {e: set() for e in HardEvent}
         self._steps: list[str] = []
         self._pipe: TPipe | None = None
+        self._ended: dict[str, QueInfo] = {}
+        """Queues and buffers of TPipes that were destroyed, by name, each where it reached furthest."""
         self._tiles: dict[Callable[..., None], int] = {}
         self._replayed: RecordedTile | None = None
         """The last tile, if nothing has been recorded since: its exit state is still to be taken over."""
@@ -289,12 +291,26 @@ class AiCore(
             raise self.fail(f"{what} inside a @tile: a tile is recorded once; make queues and buffers outside of it")
 
     def t_pipe(self) -> TPipe:
-        """Return the kernel's TPipe; only one may be alive."""
+        """Return a TPipe; only one may be alive."""
         self._outside_of_tiles("t_pipe")
         if self._pipe is not None:
             raise self.reject(PIPE_MULTI, got=2, wanted=1)
         self._pipe = TPipe(self)
         return self._pipe
+
+    def end_pipe(self) -> None:
+        """Forget the TPipe, its queues and buffers; what they took of memories stays known. See TPipe.destroy."""
+        self.settle()
+        self.layout_changes()
+        for q in self.ques:
+            info = QueInfo(q.name, q.position.value, q.address_bytes, q.buffer_bytes, q.num)
+            known = self._ended.get(q.name)
+            if q.address_bytes >= 0 and (known is None or known.end_bytes < info.end_bytes):
+                self._ended[q.name] = info
+        for place, end_bytes in self._pipe.ends if self._pipe else ():
+            self._builder.reaches(place, end_bytes)
+        self.ques.clear()
+        self._pipe = None
 
     def t_que(self, position: TPosition, depth: int, name: str) -> TQue:
         """Declare a queue between two pipes.
@@ -452,8 +468,8 @@ class AiCore(
 
     def _check_alive(self, api: str, role: str, tensor: LocalTensor) -> None:
         """Find the use of a queue's tensor after it was freed."""
-        que = next(q for q in self.ques if q.index == tensor.que)
-        if isinstance(que, TQue) and que.is_free(tensor):
+        que = next((q for q in self.ques if q.index == tensor.que), None)
+        if que is None or (isinstance(que, TQue) and que.is_free(tensor)):
             rule = FREED_WRITE if role == "dst" else FREED_READ
             self.report(rule, operand=role, got="FREE", wanted="allocated", api=api, tensor=tensor.name)
 
@@ -670,12 +686,8 @@ class AiCore(
         if self._steps:
             raise self.fail(f"step {self._steps[-1]!r} was opened by trace_start and never closed")
         self._close_segment()
-        for q in self.ques:
-            if q.address_bytes >= 0:
-                info = QueInfo(q.name, q.position.value, q.address_bytes, q.buffer_bytes, q.num)
-                self._builder.ques[q.name] = info
-        for place, end_bytes in self._pipe.ends if self._pipe else ():
-            self._builder.reaches(place, end_bytes)
+        self.end_pipe()
+        self._builder.ques |= self._ended
 
     def _check_modes(self) -> None:
         """Find modes that are on when the kernel ends."""

@@ -16,7 +16,7 @@ from ascendsim.errors import Rejected, Rule
 from ascendsim.isa.instruction import Reason
 from ascendsim.isa.sync import FlagCall
 from ascendsim.memory import FRAMEWORK_TMP, LocalTensor
-from ascendsim.terms import DATABLOCK_BYTES, Buffer, HardEvent, TPosition, align_up
+from ascendsim.terms import DATABLOCK_BYTES, Buffer, HardEvent, Pipe, TPosition, align_up
 
 _TQUE = "asc-devkit docs, TQue pages; kernel_tquebind"
 
@@ -115,9 +115,9 @@ BUF_POPSTACK = Rule(
 PIPE_MULTI = Rule(
     "E-PIPE-MULTI",
     "a second TPipe is alive",
-    "use one TPipe in a kernel",
+    "use one TPipe in a kernel, or destroy() the first before",
     "asc-devkit, kernel_tpipe",
-    condition="A kernel makes a second TPipe.",
+    condition="A kernel makes a second TPipe while the first is alive.",
 )
 MEM_LEAK = Rule(
     "E-MEM-LEAK",
@@ -192,6 +192,12 @@ class Core(Protocol):
 
     def release_event_id(self, event: HardEvent, event_id: int) -> None:
         """Give an id back."""
+
+    def pipe_barrier(self, pipe: Pipe) -> None:
+        """Let a pipe, or all, finish what was issued before."""
+
+    def end_pipe(self) -> None:
+        """Forget the TPipe and its queues and buffers."""
 
     def report(self, rule: Rule, *, operand: str = "", got: object = "", wanted: object = "", **fill: object) -> None:
         """Note a finding at the kernel line."""
@@ -374,7 +380,9 @@ class TQue(_Buffers):
                 self.asc.report(MEM_LEAK, operand=self.name, got=state.value, wanted=State.FREE.value)
 
     def is_free(self, tensor: LocalTensor) -> bool:
-        """Whether the buffer of one of this queue's tensors is free."""
+        """Whether the buffer of one of this queue's tensors is free; one of a destroyed TPipe's queue is."""
+        if tensor.allocation_bytes != self.buffer_bytes:
+            return True
         slot = (tensor.address_bytes - self.address_bytes) // self.buffer_bytes
         return self._states[slot] is State.FREE
 
@@ -453,6 +461,18 @@ class TPipe:
         if isinstance(que, TQue) and same > sync.queue_buffers_per_position.value:
             wanted = sync.queue_buffers_per_position.value
             self.asc.report(CAP_QUE, operand=que.position.value, got=same, wanted=wanted)
+
+    def destroy(self) -> None:
+        """End this TPipe, its queues and buffers, so that the kernel may make another from address 0 on.
+
+        Waits for the flags that are still pending, then for all pipes, as the destructor does at the end of a block of
+        code in C++. Source: asc-devkit docs, TPipe Destroy page; kernel_tpipe.
+        """
+        for que in self.asc.ques:
+            if isinstance(que, TQue) and que.address_bytes >= 0:
+                que.free_all_event()
+        self.asc.pipe_barrier(Pipe.ALL)
+        self.asc.end_pipe()
 
     def pop_stack_buffer(self, element: DType | str) -> LocalTensor:
         """Return everything between the last queue and the end of the framework's temp area (PopStackBuffer)."""
