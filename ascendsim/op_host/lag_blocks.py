@@ -16,11 +16,14 @@ follow each other, each with the blocks of its upper row, then those of the lowe
 Source: ascend-transformer-boost, laser_attention_grad kernel, address mapping of cube and vector.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ascendsim.op_host.lag_params import LagCall, MapKind
 from ascendsim.terms import ceil_div
@@ -113,10 +116,34 @@ class Segment:
             for index in range(self.columns):
                 yield self.block(line, index)
 
+    def computed(self, line: int) -> int:
+        """Return how many blocks of a line are computed; they are the first ones."""
+        if self.kind is MapKind.DENSE:
+            return self.columns
+        return max(0, min(self.columns, self.row + line - self.column + 1))
+
     @property
-    def computed(self) -> int:
+    def computed_blocks(self) -> int:
         """Blocks that are computed."""
-        return sum(not block.is_skipped for block in self.blocks())
+        return sum(self.computed(line) for line in range(self.lines))
+
+    @property
+    def computed_columns(self) -> int:
+        """Columns with a block that is computed."""
+        return max(self.computed(line) for line in range(self.lines))
+
+    @property
+    def diagonals(self) -> int:
+        """Blocks on the diagonal."""
+        return sum(self._has(self.row + line) for line in range(self.lines)) if self.kind is not MapKind.DENSE else 0
+
+    @property
+    def left_edges(self) -> int:
+        """Blocks on the left edge of the window."""
+        return int(self.kind is MapKind.TRAPEZOID and self._has(self.row - self.window))
+
+    def _has(self, column: int) -> bool:
+        return self.column <= column < self.column + self.columns
 
 
 @dataclass(frozen=True)
@@ -249,6 +276,15 @@ class BlockMap:
                 )
                 slot += (high - low) * self.lines
             offset += part.columns
+
+    def per_core(self, cost: Callable[[tuple[Segment, ...]], float]) -> NDArray[np.float64]:
+        """Return the sum over each core's rounds of what a function says of the segments of a round."""
+        whole, rest = divmod(self.total_blocks, BLOCKS_PER_CORE)
+        kinds = [cost(self.chunk(number)) for number in range(min(self.period, whole))]
+        values = np.resize(np.array(kinds, np.float64), whole) if whole else np.empty(0)
+        if rest:
+            values = np.append(values, cost(self.chunk(whole)))
+        return np.bincount(np.arange(len(values)) % self.cores, values, self.cores)
 
     def rounds_of(self, core: int) -> Iterator[tuple[int, tuple[Segment, ...]]]:
         """Yield (round, segments) of a core, rounds without work too."""
