@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendsim.errors import Finding
-from ascendsim.op_host.lag_rules import MASK_VALUES, MASK_VALUES_UNUSED, RANGE
+from ascendsim.op_host.lag_rules import MASK_FORM, MASK_VALUES, MASK_VALUES_UNUSED, RANGE
 
 Array = NDArray[Any]
 
@@ -31,3 +31,7 @@ def mask_values(mask: Array, *, vendor_quirks: bool) -> Iterator[Finding]:
     if others:
         rule = MASK_VALUES if vendor_quirks else MASK_VALUES_UNUSED
         yield rule.finding("tensors.atten_mask", operand="attenMask", got=others, wanted="0 or 1")
+    rows, columns = np.arange(values.shape[0])[:, None], np.arange(values.shape[1])
+    apart = int(np.count_nonzero((values != 0) != (columns > rows)))
+    if apart:
+        yield MASK_FORM.finding("tensors.atten_mask", operand="attenMask", got=apart, wanted="128 x 128")

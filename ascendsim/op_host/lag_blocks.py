@@ -284,7 +284,7 @@ class BlockMap:
         values = np.resize(np.array(kinds, np.float64), whole) if whole else np.empty(0)
         if rest:
             values = np.append(values, cost(self.chunk(whole)))
-        return np.bincount(np.arange(len(values)) % self.cores, values, self.cores)
+        return np.bincount(np.arange(len(values)) % self.cores, values, self.cores).astype(np.float64)
 
     def rounds_of(self, core: int) -> Iterator[tuple[int, tuple[Segment, ...]]]:
         """Yield (round, segments) of a core, rounds without work too."""

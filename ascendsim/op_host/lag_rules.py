@@ -65,6 +65,16 @@ MASK_VALUES_UNUSED = MASK_VALUES.saying(
     "use 0 and 1",
     level="I",
 )
+MASK_FORM = Rule(
+    "W-LAG-MASKFORM",
+    "attenMask differs in {got} elements from 1 above the diagonal and 0 elsewhere: the kernel skips blocks above the "
+    "diagonal, takes the mask's first {wanted} for every block on it, and hides nothing else but what lies before the "
+    "window",
+    "pass 1 - lower triangle",
+    f"{_KERNEL}: address mapping and offsets of the mask; {_PAGE}: lower triangle",
+    condition="The mask of LaserAttentionGrad is not the triangle that its kernel takes it for.",
+    archs=ATB_ARCHS,
+)
 POST = Rule(
     "W-LAG-POST",
     "the pass behind the kernel deals dQ by a wrong field: all {cores} AIVs take {got} elements, {wanted} more than dQ "

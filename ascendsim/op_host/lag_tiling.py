@@ -170,7 +170,7 @@ def lag_tiling(call: LagCall, platform: LagPlatform) -> LagTiling:
         post_dq=_split(held["dQ"] // FLOAT_BYTES, platform.aiv_cores),
         post_dk=_split(held["dK"] // FLOAT_BYTES, platform.aiv_cores),
         post_dv=_split(held["dV"] // FLOAT_BYTES, platform.aiv_cores),
-        terms=terms.total(),
+        terms=tuple(terms.terms),
         workspace_bytes=terms.size,
         memset_bytes=SYSTEM_BYTES + sum(held.values()),
         output_workspace_offset_f32=(scores + SYSTEM_BYTES + END_BYTES) // FLOAT_BYTES,

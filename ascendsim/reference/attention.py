@@ -22,6 +22,7 @@ Source: aclnnFlashAttentionScoreGrad page; the backward is the derivative of the
 differences.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -163,11 +164,11 @@ class Attention:
         for at in np.ndindex(call.shape[:2]):
             head, of = self._head(call, at), call.kv_of(at)
             p = head.p if skipped is None else np.where(skipped[at], 0.0, head.p)
-            d_p = d_out[at] @ call.v[of].T * head.kept
-            d_s = p * (d_p - (d_out[at] * head.out).sum(axis=-1, keepdims=True))
-            d_q[at] = self.scale * (d_s @ call.k[of])
-            d_k[of] += self.scale * (d_s.T @ call.q[at])
-            d_v[of] += (p * head.kept).T @ d_out[at]
+            one = of_head(p, head.kept, call.q[at], call.k[of], call.v[of], d_out[at], head.out)
+            d_s = one.d_s
+            d_q[at] = self.scale * one.d_q
+            d_k[of] += self.scale * one.d_k
+            d_v[of] += one.d_v
             if d_pse is not None:
                 place = call.bias_of(at)
                 d_pse[place] += _gathered_bias(factor * d_s, d_pse[place].shape)
@@ -221,6 +222,43 @@ class Attention:
             p[rows] = 0.0
         kept = np.ones((1, 1)) if call.drop_mask is None else call.kept(at) / self.keep_prob
         return _Head(p, kept, largest, total, (p * kept) @ call.v[of], rows)
+
+
+@dataclass(frozen=True, slots=True)
+class HeadGradients:
+    """Gradients of one head: dS [S1, S2], dQ and dK without the scale, dV."""
+
+    d_s: Array
+    d_q: Array
+    d_k: Array
+    d_v: Array
+
+
+def of_head(
+    p: Array,
+    kept: Array | float,
+    q: Array,
+    k: Array,
+    v: Array,
+    d_out: Array,
+    out: Array,
+    rounded: Callable[[Array], Array] = np.asarray,
+) -> HeadGradients:
+    """Return the backward of one head.
+
+    Args:
+        p: probabilities [S1, S2].
+        kept: what dropout multiplies them with.
+        q: query of the head, [S1, D].
+        k: key, [S2, D].
+        v: value, [S2, Dv].
+        d_out: gradient of the output, [S1, Dv].
+        out: the output, [S1, Dv].
+        rounded: what P and dS become before the products that follow.
+    """
+    d_p = d_out @ v.T * kept
+    d_s = rounded(p * (d_p - (d_out * out).sum(axis=-1, keepdims=True)))
+    return HeadGradients(d_s, d_s @ k, d_s.T @ q, rounded(p * kept).T @ d_out)
 
 
 @dataclass(frozen=True, slots=True)
