@@ -96,14 +96,15 @@ class LaserAttention:
         d_q, d_k, d_v = np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
         for b, n in np.ndindex(q.shape[:2]):
             of = b, n * self.kv_head_num // self.head_num
-            scores = self.scale * (q[b, n] @ k[of].T) - level[b, n][:, None]
+            scores = self.scale * (q[b, n] @ k[of].T) - level[b, n, :, None]
             p = np.exp(np.where(hidden, -np.inf, scores))
             one = of_head(p, 1.0, q[b, n], k[of], v[of], d_out[b, n], out[b, n], rounded)
             d_q[b, n] = self.scale * one.d_q
             d_k[of] += self.scale * one.d_k
             d_v[of] += one.d_v
         wide = to_bnsd(key, self.layout, self.kv_head_num).shape[-1]
-        d_k = np.pad(d_k, ((0, 0), (0, 0), (0, 0), (0, wide - d_k.shape[-1])))
+        missing = np.zeros((*k.shape[:-1], wide - q.shape[-1]))
+        d_k = np.concatenate((d_k, missing), axis=-1)
         d_q, d_k, d_v = (rounded(from_bnsd(g, self.layout)) for g in (d_q, d_k, d_v))
         return Gradients(d_q, d_k, d_v, None)
 

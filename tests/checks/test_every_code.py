@@ -10,6 +10,7 @@ import codes_buffers
 import codes_cube
 import codes_fag
 import codes_instructions
+import codes_lag
 import codes_order
 import codes_softmax
 import pytest
@@ -19,8 +20,8 @@ from ascendsim.catalogue import entries
 from ascendsim.terms import HardEvent
 
 PARTS = (
-    *(codes_advice, codes_attention, codes_buffers, codes_cube, codes_fag, codes_instructions, codes_order),
-    codes_softmax,
+    *(codes_advice, codes_attention, codes_buffers, codes_cube, codes_fag, codes_instructions, codes_lag),
+    *(codes_order, codes_softmax),
 )
 """Modules that fill the table."""
 
