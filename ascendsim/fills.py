@@ -1,5 +1,6 @@
 """Input data by name and seed. Streams are MT19937 ones, which NumPy has frozen: the same seed gives the same bits."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -18,30 +19,35 @@ _DEVIATIONS: Final = (1.0, 25.0)
 """Deviations of the others."""
 
 
-def make_fill(spec: TensorSpec, where: str) -> Array:
+def make_fill(spec: TensorSpec, where: str, parts: Sequence[tuple[int, int]] = ()) -> Array:
     """Return the array of an input with a `fill`.
 
     normal: mean 0, deviation `scale`. uniform: -scale .. scale. softmax_rows: softmax over the last axis of normal
     values with deviation `scale`. laser_qkv: over `range` as LaserAttentionGrad's page says. arange: 0, 1, 2, ...
     times `scale`. constant: `value`.
 
+    Args:
+        spec: of the tensor.
+        where: its key.
+        parts: (rows, their length) of each part of a flat tensor, whose rows softmax_rows is about; () for none.
+
     Raises:
         InputError: the spec has no fill, or its array is larger than this computer's memory.
     """
     try:
         with np.errstate(all="ignore"):  # a scale may be infinite or too large: a finding says what comes of it
-            return _filled(spec, where)
+            return _filled(spec, where, parts)
     except MemoryError:
         raise InputError(
             f"{where}.shape = {spec.shape}: this computer has too little memory for that many elements; make it smaller"
         ) from None
 
 
-def _filled(spec: TensorSpec, where: str) -> Array:
+def _filled(spec: TensorSpec, where: str, parts: Sequence[tuple[int, int]]) -> Array:
     shape = tuple(spec.shape)
     match spec.fill:
         case "normal" | "uniform" | "softmax_rows" | "laser_qkv":
-            wide = _drawn(spec)
+            wide = _drawn(spec, parts)
         case "arange":
             wide = np.arange(np.prod(shape), dtype=np.float64).reshape(shape) * spec.scale
         case "zeros":
@@ -62,7 +68,7 @@ def _filled(spec: TensorSpec, where: str) -> Array:
     return round_once(wide, spec.element)
 
 
-def _drawn(spec: TensorSpec) -> Array:
+def _drawn(spec: TensorSpec, parts: Sequence[tuple[int, int]]) -> Array:
     """Return random values, not rounded."""
     shape = tuple(spec.shape)
     random = np.random.RandomState(spec.seed)
@@ -71,7 +77,7 @@ def _drawn(spec: TensorSpec) -> Array:
     if spec.fill == "uniform":
         return np.asarray((random.random_sample(shape) * 2 - 1) * spec.scale)
     wide = np.asarray(random.standard_normal(shape) * spec.scale)
-    return _softmax(wide) if spec.fill == "softmax_rows" else wide
+    return _softmax_rows(wide, parts) if spec.fill == "softmax_rows" else wide
 
 
 def _laser_qkv(spec: TensorSpec, random: np.random.RandomState) -> Array:
@@ -89,6 +95,15 @@ def _laser_qkv(spec: TensorSpec, random: np.random.RandomState) -> Array:
     least, most = _DEVIATIONS
     deviation = least + random.random_sample() * (most - least)
     return mean + random.standard_normal(shape) * deviation
+
+
+def _softmax_rows(x: Array, parts: Sequence[tuple[int, int]]) -> Array:
+    """Softmax over the last axis, or over the rows of each part of a flat array."""
+    if not parts:
+        return _softmax(x)
+    ends = np.cumsum([rows * length for rows, length in parts])
+    split = zip(np.split(x, ends[:-1]), parts, strict=True)
+    return np.concatenate([_softmax(part.reshape(shape)).reshape(-1) for part, shape in split])
 
 
 def _softmax(x: Array) -> Array:

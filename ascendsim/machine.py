@@ -430,6 +430,7 @@ def _user_kernel(scenario: Scenario) -> Kernel:
 
 def _inputs(scenario: Scenario, operator: Operator | None, arrays: Mapping[str, Array]) -> dict[str, Array]:
     inputs: dict[str, Array] = {}
+    parts = _parts(scenario, operator)
     to_make = {n: s for n, s in scenario.tensors.items() if s.fill == "operator" and operator is not None}
     for name, spec in scenario.tensors.items():
         where = f"tensors.{name}"
@@ -439,12 +440,19 @@ def _inputs(scenario: Scenario, operator: Operator | None, arrays: Mapping[str, 
         elif spec.fill == "array" and name in arrays:
             inputs[name] = _handed_over(arrays[name], spec, where)
         elif spec.role == "input" and name not in to_make:
-            inputs[name] = make_fill(spec, where)
+            inputs[name] = make_fill(spec, where, parts)
     if to_make and operator is not None and operator.made is not None:
         shapes = {name: (tuple(spec.shape), spec.element) for name, spec in to_make.items()}
         made = operator.made(inputs, operator.tiling_model.model_validate(scenario.tiling), shapes)
         inputs |= {name: round_once(made[name], spec.element) for name, spec in to_make.items()}
     return inputs
+
+
+def _parts(scenario: Scenario, operator: Operator | None) -> tuple[tuple[int, int], ...]:
+    """(rows, their length) of each part of an operator's flat inputs; () for one without."""
+    if operator is None or operator.parts is None:
+        return ()
+    return operator.parts(operator.tiling_model.model_validate(scenario.tiling))
 
 
 def _handed_over(array: Array, spec: TensorSpec, where: str) -> Array:

@@ -27,6 +27,17 @@ from ascendsim.fag_operator import (
     fag_work,
     fag_workspace_bytes,
 )
+from ascendsim.fsg_operator import (
+    QUEUE_NUMS,
+    FsgKeys,
+    fsg_block_dim,
+    fsg_host,
+    fsg_notes,
+    fsg_parts,
+    fsg_reference,
+    fsg_work,
+)
+from ascendsim.fsg_operator import TENSORS as FSG_TENSORS
 from ascendsim.op_host.fag_kernels import FagKernelTiling
 from ascendsim.op_host.matmul import (
     BIAS_QUEUES,
@@ -39,6 +50,7 @@ from ascendsim.op_host.matmul import (
 )
 from ascendsim.op_host.softmax_grad_operator import SoftmaxGradOperatorTiling, TmpBytes, operator_tiling
 from ascendsim.op_kernel.fag_operator import flash_attention_score_grad
+from ascendsim.op_kernel.fast_softmax_grad_operator import fast_softmax_grad
 from ascendsim.op_kernel.matmul import matmul, matmul_bias
 from ascendsim.op_kernel.softmax_grad_operator import softmax_grad_operator
 from ascendsim.record import Kernel
@@ -113,6 +125,8 @@ class Operator:
     """Outputs that it takes and never writes."""
     notes: Callable[[Shapes, Any, Mapping[str, Array]], tuple[Finding, ...]] | None = None
     """(shapes of the tensors, validated [tiling], inputs as far as there are any) -> what to know of the call."""
+    parts: Callable[[Any], tuple[tuple[int, int], ...]] | None = None
+    """(validated [tiling]) -> (rows, their length) of each part of its flat inputs, for fill = "softmax_rows"."""
     work: Callable[[Any, int], Work] | None = None
     """(what `host` returned, block_dim) -> its floating-point operations, and who does how much of them."""
 
@@ -251,6 +265,12 @@ def _fag_reference(
     return {name: Reference(*found) for name, found in fag_reference(inputs, keys, outputs, device).items()}
 
 
+def _fsg_reference(
+    inputs: Mapping[str, Array], keys: FsgKeys, outputs: Mapping[str, DType], device: Device
+) -> dict[str, Reference]:
+    return {name: Reference(*found) for name, found in fsg_reference(inputs, keys, outputs, device).items()}
+
+
 OPERATORS = {
     "softmax_grad": Operator(
         name="softmax_grad",
@@ -308,6 +328,21 @@ OPERATORS = {
         unwritten=frozenset(UNWRITTEN),
         notes=fag_notes,
         work=_fag_work,
+    ),
+    "fast_softmax_grad": Operator(
+        name="fast_softmax_grad",
+        tensors=FSG_TENSORS,
+        outputs=FSG_TENSORS[-1:],
+        queues=QUEUE_NUMS,
+        tiling_model=FsgKeys,
+        kernel=fast_softmax_grad,
+        host=fsg_host,
+        reference=_fsg_reference,
+        shapes=None,
+        block_dim=fsg_block_dim,
+        notes=fsg_notes,
+        parts=fsg_parts,
+        work=fsg_work,
     ),
 }
 

@@ -2,9 +2,9 @@
 
 Nothing is computed here. A kernel is called once per core with that core's handle; what it calls becomes rows. A
 function marked `@tile` is recorded once per key and afterwards logged as a call with GM base addresses. The key is
-everything its rows can depend on: the function, its arguments (tensors by dtype, shape and on-chip address, GM bases
-modulo 512 B), and the recorder's state on entry: mask, dequantisation scale, whether the compare-mask register is set,
-events, queues, trace marks.
+everything its rows can depend on: the function, its arguments (tensors by dtype, shape and on-chip address; where a GM
+tensor begins a tile cannot ask), and the recorder's state on entry: mask, dequantisation scale, whether the
+compare-mask register is set, events, queues, trace marks.
 """
 
 import functools
@@ -62,7 +62,7 @@ from ascendsim.isa.tensor_reduce import TensorReduceInstructions
 from ascendsim.isa.transpose import TransposeInstructions
 from ascendsim.isa.transpose_square import SquareTransposeInstructions
 from ascendsim.isa.vector import VectorInstructions
-from ascendsim.memory import FRAMEWORK_TMP, GM_ALIGN_BYTES, RESERVED_TMP, GlobalTensor, LocalTensor, Tensor
+from ascendsim.memory import FRAMEWORK_TMP, RESERVED_TMP, GlobalTensor, LocalTensor, Tensor
 from ascendsim.program import Program, QueInfo, block_index
 from ascendsim.progress import StageProgress
 from ascendsim.terms import Buffer, CacheMode, CoreKind, HardEvent, KernelType, MaskMode, Pipe, TPosition
@@ -608,8 +608,7 @@ class AiCore(
     def _key_of(self, argument: object) -> Hashable:
         """What of a tile's argument rows can depend on. Frozen dataclasses are taken apart once and then known."""
         if isinstance(argument, GlobalTensor):
-            modulo = argument.address_bytes % GM_ALIGN_BYTES
-            return ("gm", argument.index, argument.dtype.code, argument.shape, modulo, argument.cache_mode)
+            return ("gm", argument.index, argument.dtype.code, argument.shape, argument.cache_mode)
         known = self._argument_numbers.get(id(argument))
         if known is not None:
             return known[1]

@@ -103,11 +103,15 @@ LAYERS = {
     "fag_notes": {"errors", "op_host"},
     "lag_notes": {"errors", "op_host"},
     "fag_operator": {"device", "dtypes", "errors", "fag_notes", "op_host", "reference"},
+    "fsg_operator": {"device", "dtypes", "errors", "op_host", "reference", "terms", "work"},
     "fag": {
         *("device", "dtypes", "engine", "errors", "fag_answer", "fag_request", "machine", "op_host", "result"),
         *("scenario", "terms"),
     },
-    "operators": {"device", "dtypes", "errors", "fag_operator", "op_host", "op_kernel", "record", "reference", "terms"},
+    "operators": {
+        *("device", "dtypes", "errors", "fag_operator", "fsg_operator", "op_host", "op_kernel", "record", "reference"),
+        "terms",
+    },
     "scenario": {"device", "dtypes", "errors", "files", "operators"},
     "fills": {"dtypes", "errors", "scenario", "terms"},
     "expect": {"arrays", "errors", "operators", "result", "scenario", "user_code"},

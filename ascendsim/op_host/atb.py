@@ -9,7 +9,7 @@ the kernel refuses); types.h (error names).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import prod
 from typing import Final, Generic, TypeVar
@@ -451,13 +451,15 @@ def find_soc(soc: str | Platform) -> Soc:
     """
     taken = _TEST_NAMES.get(soc.strip().casefold()) if isinstance(soc, str) else None
     if taken is not None:
-        device = load_device(taken)
-        note = f"{soc} is a family in ATB's tables; taken as {taken}"
-        return Soc(device.name, device, f"{device.name} ({device.product_family})", device.npu_arch, note)
+        return replace(soc_of(load_device(taken)), note=f"{soc} is a family in ATB's tables; taken as {taken}")
     product = find_product(soc) if isinstance(soc, str) else None
     if product is not None and product.npu_arch not in ATB_ARCHS:
         return Soc(str(soc), None, str(soc), product.npu_arch)
-    device = load_device(soc)
+    return soc_of(load_device(soc))
+
+
+def soc_of(device: Device) -> Soc:
+    """Return a part that is loaded."""
     return Soc(device.name, device, f"{device.name} ({device.product_family})", device.npu_arch)
 
 

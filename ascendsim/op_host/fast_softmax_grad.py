@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from ascendsim.device import Platform
-from ascendsim.errors import Finding, InputError
+from ascendsim.errors import Finding, InputError, Rule
 from ascendsim.op_host.atb import (
+    ATB_ARCHS,
     DIM,
     DIM_NUM,
     INT32_END,
@@ -25,6 +26,7 @@ from ascendsim.op_host.atb import (
     SIZE,
     UINT32_MAX,
     OperationIni,
+    Refusal,
     SetupReport,
     Soc,
     Stage,
@@ -95,6 +97,16 @@ UINT32 = KERNEL.saying(
     "floor((2^32 - 1) / headNum)",
     "cut the batch into several calls; no published check names this limit before setup",
     "ascend-transformer-boost, mixkernels/fastsoftmaxgrad: the kernel's shape inference; ops_runner for the error",
+)
+
+ROW_SUM = Rule(
+    "I-FSG-ROWSUM",
+    "{got} of {rows} rows of yInput do not sum to 1, the furthest to {furthest:.4g}: the operation does not ask for it, "
+    "but its result is then no gradient of a softmax",
+    "pass the output of FastSoftMax, or take the values as what the formula gives",
+    f"{_PAGE}: the last axis sums to 1; {_OP}: no check, and published cases pass uniform data",
+    condition="Rows of yInput of a FastSoftMaxGrad call that runs do not sum to 1.",
+    archs=ATB_ARCHS,
 )
 
 
@@ -223,21 +235,33 @@ def setup(
     """
     inputs, given = _named_tensors(tensors, outputs)
     found = find_soc(soc)
-    inferred = inputs[:1] if given is None else given
-    refusal = first_refusal(
+    refusal = refusal_of(params, inputs, given, found)
+    notes = (found.note,) if found.note else ()
+    inferred = inputs[:1] if refusal is None or refusal.stage is Stage.SETUP else ()
+    if refusal is not None or found.device is None:
+        return SetupReport(NAME, found.name, refusal, inferred, notes=notes)
+    tiling = fsg_tiling(params.headNum, params.q_seq_len, found.device.aiv, found.device.ub_bytes)
+    return SetupReport(NAME, found.name, None, inferred, tiling, notes=notes)
+
+
+def refusal_of(
+    params: FastSoftMaxGradParam, inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc] | None, soc: Soc
+) -> Refusal | None:
+    """Return the first refusal of the three stages, None for a call that is accepted.
+
+    Args:
+        params: of the operation.
+        inputs: descriptions of yInput and yGrad.
+        outputs: of the output; None for what shape inference gives.
+        soc: the part.
+    """
+    return first_refusal(
         (
-            (Stage.CREATE, lambda: create_reasons(params, found)),
+            (Stage.CREATE, lambda: create_reasons(params, soc)),
             (Stage.INFER_SHAPE, lambda: input_reasons(params, inputs)),
-            (Stage.SETUP, lambda: setup_reasons(params, inputs, inferred)),
+            (Stage.SETUP, lambda: setup_reasons(params, inputs, inputs[:1] if outputs is None else outputs)),
         )
     )
-    notes = (found.note,) if found.note else ()
-    reached = refusal is None or refusal.stage is Stage.SETUP
-    outputs_found = tuple(inputs[:1]) if reached else ()
-    if refusal is not None or found.device is None:
-        return SetupReport(NAME, found.name, refusal, outputs_found, notes=notes)
-    tiling = fsg_tiling(params.headNum, params.q_seq_len, found.device.aiv, found.device.ub_bytes)
-    return SetupReport(NAME, found.name, None, outputs_found, tiling, notes=notes)
 
 
 def _named_tensors(
