@@ -102,6 +102,7 @@ LAYERS = {
     "arrays": {"dtypes", "errors", "files"},
     "fag_notes": {"errors", "op_host"},
     "lag_notes": {"errors", "op_host"},
+    "lag_operator": {"device", "dtypes", "errors", "lag_notes", "op_host", "reference", "terms", "work"},
     "fag_operator": {"device", "dtypes", "errors", "fag_notes", "op_host", "reference"},
     "fsg_operator": {"device", "dtypes", "errors", "op_host", "reference", "terms", "work"},
     "fag": {
@@ -109,8 +110,8 @@ LAYERS = {
         *("scenario", "terms"),
     },
     "operators": {
-        *("device", "dtypes", "errors", "fag_operator", "fsg_operator", "op_host", "op_kernel", "record", "reference"),
-        "terms",
+        *("device", "dtypes", "errors", "fag_operator", "fsg_operator", "lag_operator", "op_host", "op_kernel"),
+        *("record", "reference", "terms"),
     },
     "scenario": {"device", "dtypes", "errors", "files", "operators"},
     "fills": {"dtypes", "errors", "scenario", "terms"},

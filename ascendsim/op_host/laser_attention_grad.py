@@ -23,6 +23,7 @@ from ascendsim.op_host.atb import (
     TensorIni,
     find_soc,
     first_refusal,
+    soc_of,
 )
 from ascendsim.op_host.fag_workspace import FLOAT_BYTES
 from ascendsim.op_host.lag_checks import (
@@ -90,8 +91,18 @@ def setup(
         InputError: a name that the operator does not have, something that is no tensor, some outputs but not all.
         DeviceError: no such part.
     """
-    part = find_soc(soc)
     given = tensors if isinstance(tensors, Tensors) else _ordered(tensors)
+    return _setup(params, given, find_soc(soc), vendor_quirks=vendor_quirks)
+
+
+def setup_on(
+    params: LaserAttentionGradParam, tensors: Tensors, device: Device, *, vendor_quirks: bool = False
+) -> LagReport:
+    """Do what `setup` does, on a part that is loaded."""
+    return _setup(params, tensors, soc_of(device), vendor_quirks=vendor_quirks)
+
+
+def _setup(params: LaserAttentionGradParam, given: Tensors, part: Soc, *, vendor_quirks: bool) -> LagReport:
     refusal = first_refusal(
         (
             (Stage.CREATE, lambda: create_reasons(params, part)),
