@@ -24,6 +24,8 @@ HALVES = 2
 STRIP_ROWS = 64
 """Rows of a head that a transpose moves at a time."""
 BACK_ROWS = 32
+MOST_COLUMNS = 256
+"""Of a head; buffers of transposes are as large for all, so that tensors follow one another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,7 @@ def transpose_in(
 @tile
 def _move(asc: AiCore, dst: GlobalTensor, src: GlobalTensor, ub: TBuf, heads: Heads, half: int) -> None:
     count, row = STRIP_ROWS * heads.columns, heads.columns * BFLOAT16.bytes
-    local = ub.get_with_offset(BFLOAT16, count, half * count * BFLOAT16.bytes)
+    local = ub.get_with_offset(BFLOAT16, count, half * STRIP_ROWS * MOST_COLUMNS * BFLOAT16.bytes)
     asc.wait_flag(HardEvent.MTE3_MTE2, half)
     asc.data_copy_pad(local, src, DataCopyExtParams(STRIP_ROWS, row, heads.pitch * BFLOAT16.bytes - row, 0))
     pass_on(asc, HardEvent.MTE2_MTE3, half)
@@ -183,8 +185,9 @@ def _move_back(
     asc: AiCore, dst: GlobalTensor, sums: GlobalTensor, ub: TBuf, heads: Heads, scale: float | None, half: int
 ) -> None:
     count, row = BACK_ROWS * heads.columns, heads.columns * BFLOAT16.bytes
-    wide = ub.get_with_offset(FLOAT, count, half * count * FLOAT.bytes)
-    narrow = ub.get_with_offset(BFLOAT16, count, HALVES * count * FLOAT.bytes + half * count * BFLOAT16.bytes)
+    most = BACK_ROWS * MOST_COLUMNS
+    wide = ub.get_with_offset(FLOAT, count, half * most * FLOAT.bytes)
+    narrow = ub.get_with_offset(BFLOAT16, count, HALVES * most * FLOAT.bytes + half * most * BFLOAT16.bytes)
     asc.wait_flag(HardEvent.V_MTE2, half)
     asc.data_copy(wide, sums, count)
     pass_on(asc, HardEvent.MTE2_V, half)
