@@ -5,8 +5,8 @@
            more: cube 1 of rounds 0 and 1, and from then on, for each round r: wait for the vector of r - 2, let it do
            r - 1, cube 3 and 2 of r - 2, cube 1 of r; the last two rounds drain in the same way
 
-S and dP have two areas each in the workspace, by the round's parity. The vector waits for flag 2 and sets flag 3 in every
-round, whether its core has blocks or not. Sums of the gradients are zeroed by the launch; here that is the AIVs' first
+S and dP have two areas each in the workspace, by the round's parity. The vector waits for flag 2 and sets flag 3 in
+every round, whether its core has blocks or not. Sums of the gradients are zeroed by the launch; here that is the AIVs' first
 step, and the first sums are added behind a flag that an AIV sets behind SyncAll.
 Source: ascend-transformer-boost, laser_attention_grad kernel: order, flags, places.
 """
@@ -21,13 +21,11 @@ from ascendsim.op_kernel.fag_passes import zero
 from ascendsim.op_kernel.laser_cube import (
     AIV_ROWS,
     CubeBuffers,
+    Rows,
+    Scores,
     Turns,
-    after_columns,
-    after_lines,
-    after_scores,
     column_sums,
     end_cube,
-    extent_of,
     init_cube,
     line_sums,
     score_blocks,
@@ -36,7 +34,6 @@ from ascendsim.op_kernel.laser_passes import Heads, Sums, post, transpose_back, 
 from ascendsim.op_kernel.laser_vector import MaskForm, Places, block_at, block_tiles, end_line, line_terms
 from ascendsim.record import AiCore
 from ascendsim.terms import CrossMode, Pipe, TPosition
-from ascendsim.tpipe import TBuf
 
 SCORES_ARE_THERE = 2
 """Flag of the AIC: the vector may do a round."""
@@ -193,12 +190,11 @@ class _Cube:
     ) -> None:
         if not segment.computed_blocks:
             return
-        extent = extent_of(segment)
-        rows = left[_q_row(segment, self.t) * sum(depths)]
-        columns = right[_kv_row(segment, self.t) * width]
-        out = self._slot(area, turn, segment)
-        score_blocks(self.asc, rows, columns, out, self.buffers, self.turns, extent, depths, width)
-        self.turns = after_scores(self.turns, extent, depths)
+        size = sum(depths)
+        lines = Rows(left[_q_row(segment, self.t) * size], size, size)
+        columns = Rows(right[_kv_row(segment, self.t) * width], width, width)
+        out = Scores(self._slot(area, turn, segment), segment)
+        self.turns = score_blocks(self.asc, lines, columns, out, self.buffers, self.turns, depths)
 
     def _slot(self, area: int, turn: int, segment: Segment) -> GlobalTensor:
         at = _area_at(area, turn, self.core, self.t) + segment.slot * BLOCK_FLOATS
@@ -233,22 +229,19 @@ class _Cube:
     ) -> None:
         first, columns = part
         for segment in segments:
-            extent = extent_of(segment)
-            left = self._slot(area, turn, segment).reinterpret_cast(BFLOAT16)
-            rows = right[_q_row(segment, self.t) * pitch + first]
-            out = sums[_kv_row(segment, self.t) * out_pitch + first]
-            column_sums(self.asc, left, rows, out, self.buffers, self.turns, extent, columns, pitch, out_pitch)
-            self.turns = after_columns(self.turns, extent)
+            left = Scores(self._slot(area, turn, segment).reinterpret_cast(BFLOAT16), segment)
+            rows = Rows(right[_q_row(segment, self.t) * pitch + first], columns, pitch)
+            out = Rows(sums[_kv_row(segment, self.t) * out_pitch + first], columns, out_pitch)
+            self.turns = column_sums(self.asc, left, rows, out, self.buffers, self.turns)
 
     def _lines(self, segments: list[Segment], turn: int, part: tuple[int, int]) -> None:
         call, areas, (first, columns) = self.t.call, self.t.areas, part
+        sums = self.gm.workspace[areas.dq]
         for segment in segments:
-            extent = extent_of(segment)
-            left = self._slot(areas.d_p, turn, segment).reinterpret_cast(BFLOAT16)
-            keys = self.operands.key[_kv_row(segment, self.t) * call.Dk + first]
-            out = self.gm.workspace[areas.dq + _q_row(segment, self.t) * call.Dq + first]
-            line_sums(self.asc, left, keys, out, self.buffers, self.turns, extent, columns, call.Dk, call.Dq)
-            self.turns = after_lines(self.turns, extent)
+            left = Scores(self._slot(areas.d_p, turn, segment).reinterpret_cast(BFLOAT16), segment)
+            keys = Rows(self.operands.key[_kv_row(segment, self.t) * call.Dk + first], columns, call.Dk)
+            out = Rows(sums[_q_row(segment, self.t) * call.Dq + first], columns, call.Dq)
+            self.turns = line_sums(self.asc, left, keys, out, self.buffers, self.turns)
 
 
 # ---- AIV -------------------------------------------------------------------------------------------------------------

@@ -1,21 +1,21 @@
 """Products of LaserAttentionGrad on a Cube core: S and dP, dV and dK, dQ, of the segments of a round.
 
-    cube 1  left: rows of Q or dO of both lines, right: a column of K or V    each block to its slot of S or dP
-    cube 3  left: a block of P or dS transposed, right: rows of dO or Q       lines of a column added up, then to dV or dK
-    cube 2  left: a block of dS, right: a column of K                         columns of a line added up, then to dQ
+    cube 1  left: rows of Q or dO of both lines, right: a column of K or V   each block to its slot of S or dP
+    cube 3  left: a block of P or dS transposed, right: rows of dO or Q      lines of a column summed, then to dV or dK
+    cube 2  left: a block of dS, right: a column of K                        columns of a line summed, then to dQ
 
     L1   A ping 0, A pong 128 KiB, B ping 256 KiB, B pong 384 KiB
     L0   A and B in halves of 32 KiB, C in halves of 64 KiB
 
-Whatever is loaded into a half of L1 or L0 is waited for at once, and its half is given back behind its last use: events
-0 and 1 for L1 B, 2 and 3 for L1 A, 4 and 5 for the two places in L1 A that blocks of P or dS of cube 3 take in turn; 0, 1 for
-L0A and 2, 3 for L0B. Mmad and Fixpipe follow one another by the unit flag.
+Whatever is loaded into a half of L1 or L0 is waited for at once, and its half is given back behind its last use:
+events 0 and 1 for L1 B, 2 and 3 for L1 A, 4 and 5 for the two places in L1 A that blocks of P or dS of cube 3 take in
+turn; 0, 1 for L0A and 2, 3 for L0B. Mmad and Fixpipe follow one another by the unit flag.
 
 Heads of 192: a column of K is loaded with all its 256 columns, S is two Mmads, of depth 128 and 64; dQ and dK are made
 in columns 0..127 and then 128..191.
 
-A block that is skipped issues nothing. (The original lets its Mmad of cube 2 run on what L0A holds, and never stores it.)
-The kernel of the window goes the same way with segments of one line; what it does inside a product is not published.
+A block that is skipped issues nothing. (The original lets its Mmad of cube 2 run on what L0A holds, and never stores
+it.) The kernel of the window goes the same way with segments of one line; what it does inside a product is not published.
 Source: ascend-transformer-boost, laser_attention_grad kernel, cube part: loads, buffers, events, order.
 """
 
@@ -121,7 +121,7 @@ def end_cube(asc: AiCore) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """Which half comes next."""
+    """Which half comes next; cube 3 has two places in a half of L1 A."""
 
     l1_a: int = 0
     l1_b: int = 0
@@ -143,125 +143,122 @@ class Turns:
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
-    """What of a segment is computed.
+class Rows:
+    """Rows in GM: where the first begins, how many columns of it are taken, from row to row [elements]."""
 
-    Attributes:
-        lines: rows of blocks.
-        columns: columns of blocks, skipped ones too.
-        computed: blocks of each line that are computed, its first ones.
-    """
-
-    lines: int
+    gm: GlobalTensor
     columns: int
-    computed: tuple[int, ...]
+    pitch: int
 
-    @property
-    def used_columns(self) -> int:
-        """Columns with a block."""
-        return max(self.computed)
+    def block(self, number: int) -> GlobalTensor:
+        """Return where the `number`-th 128 rows begin."""
+        return self.gm[number * BLOCK * self.pitch]
 
-    @property
-    def blocks(self) -> int:
-        """Blocks that are computed."""
-        return sum(self.computed)
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Blocks of a segment in its core's area: S or dP as floats, or P or dS as 16 bits."""
+
+    gm: GlobalTensor
+    segment: Segment
+
+    def block(self, line: int, column: int) -> GlobalTensor:
+        """Return where a block begins."""
+        words = FLOAT.bytes // self.gm.dtype.bytes
+        return self.gm[(line * self.segment.columns + column) * BLOCK_FLOATS * words]
 
     def lines_in(self, column: int) -> tuple[int, ...]:
-        """Return the lines that have a block in a column."""
-        return tuple(line for line in range(self.lines) if column < self.computed[line])
+        """Return the lines that have a block in a column; lines without any come never."""
+        return tuple(line for line in range(self.segment.lines) if column < self.segment.computed(line))
 
-    @property
-    def used_lines(self) -> tuple[int, ...]:
-        """Lines that have a block."""
-        return self.lines_in(0)
-
-    def slot(self, line: int, column: int) -> int:
-        """Return where a block begins in the segment's area [elements of a block of floats]."""
-        return (line * self.columns + column) * BLOCK_FLOATS
-
-
-def extent_of(segment: Segment) -> Extent:
-    """Return what of a segment is computed."""
-    return Extent(segment.lines, segment.columns, tuple(segment.computed(line) for line in range(segment.lines)))
+    def blocks_in(self, column: int) -> tuple[GlobalTensor | None, GlobalTensor | None]:
+        """Return the blocks of both lines in a column, None where there is none."""
+        here = self.lines_in(column)
+        first, second = (self.block(line, column) if line in here else None for line in range(HALVES))
+        return first, second
 
 
 # ---- cube 1 ----------------------------------------------------------------------------------------------------------
 
 
-def after_scores(turns: Turns, extent: Extent, depths: tuple[int, ...]) -> Turns:
-    """Return whose turn it is behind `score_blocks`."""
-    parts = len(depths)
-    return turns.after(
-        Turns(
-            l1_a=1,
-            l1_b=extent.used_columns,
-            l0_a=extent.blocks * parts,
-            l0_b=extent.used_columns * parts,
-            l0_c=extent.blocks,
-        )
-    )
-
-
-@tile
 def score_blocks(
-    asc: AiCore,
-    left: GlobalTensor,
-    right: GlobalTensor,
-    out: GlobalTensor,
-    buffers: CubeBuffers,
-    turns: Turns,
-    extent: Extent,
-    depths: tuple[int, ...],
-    right_columns: int,
-) -> None:
-    """Make left right^T of all blocks of a segment.
+    asc: AiCore, left: Rows, right: Rows, out: Scores, buffers: CubeBuffers, turns: Turns, depths: tuple[int, ...]
+) -> Turns:
+    """Make left right^T of all blocks of a segment, and return whose turn it is then.
 
     Args:
         asc: the core.
-        left: its first row, rows of as many elements as all depths together.
-        right: the first row of its first column, rows of `right_columns`.
-        out: its first slot.
+        left: from its first line on, as many columns as all depths together.
+        right: from its first column on.
+        out: where the blocks go.
         buffers: L1 and L0.
         turns: which halves come next.
-        extent: what is computed.
         depths: of the Mmads of a block.
-        right_columns: that are loaded.
     """
-    rows, width = extent.lines * BLOCK, sum(depths)
-    a1 = buffers.a1(turns.l1_a, 0, rows * width)
-    asc.wait_flag(HardEvent.MTE1_MTE2, L1_A + turns.l1_a)
-    asc.data_copy(a1, left, Nd2NzParams(1, rows, width, 0, width, rows, 1, 0))
-    pass_on(asc, HardEvent.MTE2_MTE1, L1_A + turns.l1_a)
-    for column in range(extent.used_columns):
-        b1 = buffers.b1(turns.l1_b, 0, BLOCK * right_columns)
-        asc.wait_flag(HardEvent.MTE1_MTE2, turns.l1_b)
-        right_rows = right[column * BLOCK * right_columns]
-        asc.data_copy(b1, right_rows, Nd2NzParams(1, BLOCK, right_columns, 0, right_columns, BLOCK, 1, 0))
-        pass_on(asc, HardEvent.MTE2_MTE1, turns.l1_b)
-        halves = tuple((turns.l0_b + part) % HALVES for part in range(len(depths)))
-        for part, (half, depth) in enumerate(zip(halves, depths, strict=True)):
-            asc.wait_flag(HardEvent.M_MTE1, L0_B + half)
-            fractals = depth // C0 * SIDE
-            at = part * BLOCK // C0 * SIDE * FRACTAL
-            asc.load_data(buffers.b2(half), b1[at], LoadData2DParams(0, fractals, 1))
-            pass_on(asc, HardEvent.MTE1_M, L0_B + half)
-        asc.set_flag(HardEvent.MTE1_MTE2, turns.l1_b)
-        for line in extent.lines_in(column):
-            c1 = buffers.c1(turns.l0_c)
-            for part, (half, depth) in enumerate(zip(halves, depths, strict=True)):
-                first = part * BLOCK // C0 * (rows // CUBE_SIDE) + line * SIDE
-                _left_to_l0a(asc, buffers, a1[first * FRACTAL], turns.l0_a, depth // C0, rows // CUBE_SIDE)
-                is_last = part + 1 == len(depths)
-                _mmad(asc, buffers, c1, turns.l0_a, half, MmadParams(
-                    BLOCK, BLOCK, depth, HAND_OVER if is_last else KEEP, cmatrix_init_val=part == 0
-                ))  # fmt: skip
-                turns = turns.after(Turns(l0_a=1))
-            asc.fixpipe(out[extent.slot(line, column)], c1, _results(BLOCK, BLOCK), CO2Layout.ROW_MAJOR)
-            turns = turns.after(Turns(l0_c=1))
-        for half in halves:
-            asc.set_flag(HardEvent.M_MTE1, L0_B + half)
-        turns = turns.after(Turns(l1_b=1, l0_b=len(depths)))
+    segment = out.segment
+    rows = segment.lines * BLOCK
+    _load_left(asc, left.gm, buffers, turns.l1_a, rows, left.columns, left.pitch)
+    for column in range(segment.computed_columns):
+        outs = out.blocks_in(column)
+        _score_column(asc, right.block(column), *outs, buffers, turns, rows, depths, right.columns)
+        count = len(out.lines_in(column))
+        used = Turns(l1_b=1, l0_a=count * len(depths), l0_b=len(depths), l0_c=count)
+        turns = turns.after(used)
     asc.set_flag(HardEvent.MTE1_MTE2, L1_A + turns.l1_a)
+    return turns.after(Turns(l1_a=1))
+
+
+@tile
+def _load_left(
+    asc: AiCore, left: GlobalTensor, buffers: CubeBuffers, half: int, rows: int, columns: int, pitch: int
+) -> None:
+    """Load rows to a half of L1 A."""
+    a1 = buffers.a1(half, 0, rows * columns)
+    asc.wait_flag(HardEvent.MTE1_MTE2, L1_A + half)
+    asc.data_copy(a1, left, Nd2NzParams(1, rows, columns, 0, pitch, rows, 1, 0))
+    pass_on(asc, HardEvent.MTE2_MTE1, L1_A + half)
+
+
+@tile
+def _score_column(
+    asc: AiCore,
+    right: GlobalTensor,
+    out: GlobalTensor | None,
+    other_out: GlobalTensor | None,
+    buffers: CubeBuffers,
+    turns: Turns,
+    rows: int,
+    depths: tuple[int, ...],
+    right_columns: int,
+) -> None:
+    """Make the blocks of a column, of both lines."""
+    b1 = buffers.b1(turns.l1_b, 0, BLOCK * right_columns)
+    asc.wait_flag(HardEvent.MTE1_MTE2, turns.l1_b)
+    asc.data_copy(b1, right, Nd2NzParams(1, BLOCK, right_columns, 0, right_columns, BLOCK, 1, 0))
+    pass_on(asc, HardEvent.MTE2_MTE1, turns.l1_b)
+    halves = tuple((turns.l0_b + part) % HALVES for part in range(len(depths)))
+    for part, (half, depth) in enumerate(zip(halves, depths, strict=True)):
+        asc.wait_flag(HardEvent.M_MTE1, L0_B + half)
+        at = part * BLOCK // C0 * SIDE * FRACTAL
+        asc.load_data(buffers.b2(half), b1[at], LoadData2DParams(0, depth // C0 * SIDE, 1))
+        pass_on(asc, HardEvent.MTE1_M, L0_B + half)
+    asc.set_flag(HardEvent.MTE1_MTE2, turns.l1_b)
+    a1 = buffers.a1(turns.l1_a, 0, rows * sum(depths))
+    for line, dst in enumerate((out, other_out)):
+        if not dst:
+            continue
+        c1 = buffers.c1(turns.l0_c)
+        for part, (half, depth) in enumerate(zip(halves, depths, strict=True)):
+            first = part * BLOCK // C0 * (rows // CUBE_SIDE) + line * SIDE
+            _left_to_l0a(asc, buffers, a1[first * FRACTAL], turns.l0_a, depth // C0, rows // CUBE_SIDE)
+            flag = HAND_OVER if part + 1 == len(depths) else KEEP
+            params = MmadParams(BLOCK, BLOCK, depth, flag, cmatrix_init_val=part == 0)
+            _mmad(asc, buffers, c1, turns.l0_a, half, params)
+            turns = turns.after(Turns(l0_a=1))
+        asc.fixpipe(dst, c1, _results(BLOCK, BLOCK), CO2Layout.ROW_MAJOR)
+        turns = turns.after(Turns(l0_c=1))
+    for half in halves:
+        asc.set_flag(HardEvent.M_MTE1, L0_B + half)
 
 
 def _left_to_l0a(asc: AiCore, buffers: CubeBuffers, a1: LocalTensor, half: int, across: int, stride: int) -> None:
@@ -283,7 +280,7 @@ def _results(columns: int, pitch: int) -> FixpipeParamsV220:
     return FixpipeParamsV220(columns, BLOCK, BLOCK, pitch, unit_flag=HAND_OVER)
 
 
-def _load_scores(asc: AiCore, dst: LocalTensor, src: GlobalTensor) -> None:
+def _load_tile(asc: AiCore, dst: LocalTensor, src: GlobalTensor) -> None:
     """Load a block of P or dS: the rows of both AIVs, each from the start of the place of its floats."""
     asc.data_copy(dst, src, Nd2NzParams(2, AIV_ROWS, BLOCK, AIV_PITCH, BLOCK, BLOCK, 1, AIV_ROWS * C0))
 
@@ -291,69 +288,84 @@ def _load_scores(asc: AiCore, dst: LocalTensor, src: GlobalTensor) -> None:
 # ---- cube 3 ----------------------------------------------------------------------------------------------------------
 
 
-def after_columns(turns: Turns, extent: Extent) -> Turns:
-    """Return whose turn it is behind `column_sums`."""
-    return turns.after(Turns(l1_a=1, l1_b=1, place=extent.blocks, l0_a=extent.blocks, l0_c=extent.used_columns))
-
-
-@tile
-def column_sums(
-    asc: AiCore,
-    left: GlobalTensor,
-    right: GlobalTensor,
-    out: GlobalTensor,
-    buffers: CubeBuffers,
-    turns: Turns,
-    extent: Extent,
-    columns: int,
-    pitch: int,
-    out_pitch: int,
-) -> None:
-    """Add left^T right, over the lines of a segment, to what stands for its columns.
+def column_sums(asc: AiCore, left: Scores, right: Rows, out: Rows, buffers: CubeBuffers, turns: Turns) -> Turns:
+    """Add left^T right, over the lines of a segment, to what stands for its columns; return whose turn it is then.
 
     Args:
         asc: the core.
-        left: its first slot of P or dS.
-        right: its first row of dO or Q.
-        out: where the sums of its first column begin.
+        left: P or dS of the segment.
+        right: dO or Q from its first line on.
+        out: sums from its first column on.
         buffers: L1 and L0.
         turns: which halves come next.
-        extent: what is computed.
-        columns: of right that are multiplied, 128 or 64.
-        pitch: of right [elements].
-        out_pitch: of the sums [floats].
     """
-    lines = extent.used_lines
-    asc.wait_flag(HardEvent.MTE1_MTE2, turns.l1_b)
-    b1 = [buffers.b1(turns.l1_b, line * BLOCK * columns * BFLOAT16.bytes, BLOCK * columns) for line in lines]
-    for line in lines:
-        rows = right[line * BLOCK * pitch]
-        asc.data_copy(b1[line], rows, Nd2NzParams(1, BLOCK, columns, 0, pitch, BLOCK, 1, 0))
-    pass_on(asc, HardEvent.MTE2_MTE1, turns.l1_b)
-    for line in lines:
-        asc.wait_flag(HardEvent.M_MTE1, L0_B + line)
-        _right_to_l0b(asc, buffers.b2(line), b1[line], columns)
-        pass_on(asc, HardEvent.MTE1_M, L0_B + line)
-    asc.set_flag(HardEvent.MTE1_MTE2, turns.l1_b)
+    lines = left.lines_in(0)
+    second = right.block(1) if 1 in lines else None
+    _load_right(asc, right.block(0) if 0 in lines else None, second, buffers, turns.l1_b, right.columns, right.pitch)
     asc.wait_flag(HardEvent.MTE1_MTE2, L1_A + turns.l1_a)
-    for column in range(extent.used_columns):
-        c1, here = buffers.c1(turns.l0_c), extent.lines_in(column)
-        for line in here:
-            a1 = buffers.a1(turns.l1_a, turns.place * BLOCK_BYTES, BLOCK_FLOATS)
-            asc.wait_flag(HardEvent.MTE1_MTE2, PLACES + turns.place)
-            _load_scores(asc, a1, left[extent.slot(line, column) * FLOAT.bytes // BFLOAT16.bytes])
-            pass_on(asc, HardEvent.MTE2_MTE1, PLACES + turns.place)
-            _turned_to_l0a(asc, buffers, a1, turns.l0_a)
-            asc.set_flag(HardEvent.MTE1_MTE2, PLACES + turns.place)
-            flag = HAND_OVER if line == here[-1] else KEEP
-            params = MmadParams(BLOCK, columns, BLOCK, flag, cmatrix_init_val=line == here[0])
-            _mmad(asc, buffers, c1, turns.l0_a, line, params)
-            turns = turns.after(Turns(place=1, l0_a=1))
-        _add(asc, out[column * BLOCK * out_pitch], c1, columns, out_pitch)
-        turns = turns.after(Turns(l0_c=1))
+    for column in range(left.segment.computed_columns):
+        lefts = left.blocks_in(column)
+        _sum_column(asc, *lefts, out.block(column), buffers, turns, right.columns, out.pitch)
+        count = len(left.lines_in(column))
+        turns = turns.after(Turns(place=count, l0_a=count, l0_c=1))
     for line in lines:
         asc.set_flag(HardEvent.M_MTE1, L0_B + line)
     asc.set_flag(HardEvent.MTE1_MTE2, L1_A + turns.l1_a)
+    return turns.after(Turns(l1_a=1, l1_b=1))
+
+
+@tile
+def _load_right(
+    asc: AiCore,
+    right: GlobalTensor | None,
+    other_right: GlobalTensor | None,
+    buffers: CubeBuffers,
+    half: int,
+    columns: int,
+    pitch: int,
+) -> None:
+    """Load the rows of both lines to a half of L1 B, and turned to the halves of L0B."""
+    blocks = [buffers.b1(half, line * BLOCK * columns * BFLOAT16.bytes, BLOCK * columns) for line in range(HALVES)]
+    asc.wait_flag(HardEvent.MTE1_MTE2, half)
+    for b1, rows in zip(blocks, (right, other_right), strict=True):
+        if rows:
+            asc.data_copy(b1, rows, Nd2NzParams(1, BLOCK, columns, 0, pitch, BLOCK, 1, 0))
+    pass_on(asc, HardEvent.MTE2_MTE1, half)
+    for line, (b1, rows) in enumerate(zip(blocks, (right, other_right), strict=True)):
+        if rows:
+            asc.wait_flag(HardEvent.M_MTE1, L0_B + line)
+            _right_to_l0b(asc, buffers.b2(line), b1, columns)
+            pass_on(asc, HardEvent.MTE1_M, L0_B + line)
+    asc.set_flag(HardEvent.MTE1_MTE2, half)
+
+
+@tile
+def _sum_column(
+    asc: AiCore,
+    left: GlobalTensor | None,
+    other_left: GlobalTensor | None,
+    out: GlobalTensor,
+    buffers: CubeBuffers,
+    turns: Turns,
+    columns: int,
+    pitch: int,
+) -> None:
+    """Multiply the blocks of a column, turned, with what stands in L0B for their lines, and add the sum of both."""
+    c1 = buffers.c1(turns.l0_c)
+    for line, block in enumerate((left, other_left)):
+        if not block:
+            continue
+        a1 = buffers.a1(turns.l1_a, turns.place * BLOCK_BYTES, BLOCK_FLOATS)
+        asc.wait_flag(HardEvent.MTE1_MTE2, PLACES + turns.place)
+        _load_tile(asc, a1, block)
+        pass_on(asc, HardEvent.MTE2_MTE1, PLACES + turns.place)
+        _turned_to_l0a(asc, buffers, a1, turns.l0_a)
+        asc.set_flag(HardEvent.MTE1_MTE2, PLACES + turns.place)
+        flag = HAND_OVER if line == 1 or not other_left else KEEP
+        params = MmadParams(BLOCK, columns, BLOCK, flag, cmatrix_init_val=line == 0 or not left)
+        _mmad(asc, buffers, c1, turns.l0_a, line, params)
+        turns = turns.after(Turns(place=1, l0_a=1))
+    _add(asc, out, c1, columns, pitch)
 
 
 def _right_to_l0b(asc: AiCore, b2: LocalTensor, b1: LocalTensor, columns: int) -> None:
@@ -383,64 +395,95 @@ def _add(asc: AiCore, dst: GlobalTensor, c1: LocalTensor, columns: int, pitch: i
 # ---- cube 2 ----------------------------------------------------------------------------------------------------------
 
 
-def after_lines(turns: Turns, extent: Extent) -> Turns:
-    """Return whose turn it is behind `line_sums`."""
-    columns = extent.used_columns
-    return turns.after(Turns(l1_a=columns, l1_b=columns, l0_a=extent.blocks, l0_b=columns, l0_c=len(extent.used_lines)))
+@dataclass(frozen=True, slots=True)
+class LineStep:
+    """Where a column stands in its lines' sums: whether they begin with it, and which of them end.
+
+    Attributes:
+        halves: of L0C, for the first and the second line.
+        is_first: the sums begin.
+        ends: the lines whose last block it is.
+    """
+
+    halves: tuple[int, int]
+    is_first: bool
+    ends: tuple[int, ...]
+
+
+def line_sums(asc: AiCore, left: Scores, right: Rows, out: Rows, buffers: CubeBuffers, turns: Turns) -> Turns:
+    """Add left right, over the columns of a segment, to what stands for its lines; return whose turn it is then.
+
+    Args:
+        asc: the core.
+        left: dS of the segment.
+        right: K from its first column on.
+        out: sums from its first line on.
+        buffers: L1 and L0.
+        turns: which halves come next.
+    """
+    segment, lines = left.segment, left.lines_in(0)
+    halves = tuple((turns.l0_c + (line if len(lines) == HALVES else 0)) % HALVES for line in range(HALVES))
+    for column in range(segment.computed_columns):
+        here = left.lines_in(column)
+        step = LineStep(
+            (halves[0], halves[1]), column == 0, tuple(line for line in here if column + 1 == segment.computed(line))
+        )
+        outs = (out.block(line) if line in step.ends else None for line in range(HALVES))
+        lefts = left.blocks_in(column)
+        _line_column(
+            asc, *lefts, right.block(column), *outs, buffers, turns, step, right.columns, right.pitch, out.pitch
+        )
+        turns = turns.after(Turns(l1_a=1, l1_b=1, l0_a=len(here), l0_b=1))
+    return turns.after(Turns(l0_c=len(lines)))
 
 
 @tile
-def line_sums(
+def _line_column(
     asc: AiCore,
-    left: GlobalTensor,
+    left: GlobalTensor | None,
+    other_left: GlobalTensor | None,
     right: GlobalTensor,
-    out: GlobalTensor,
+    out: GlobalTensor | None,
+    other_out: GlobalTensor | None,
     buffers: CubeBuffers,
     turns: Turns,
-    extent: Extent,
+    step: LineStep,
     columns: int,
     pitch: int,
     out_pitch: int,
 ) -> None:
-    """Add left right, over the columns of a segment, to what stands for its lines.
-
-    Args:
-        asc: the core.
-        left: its first slot of dS.
-        right: the first row of its first column of K.
-        out: where the sums of its first line begin.
-        buffers: L1 and L0.
-        turns: which halves come next.
-        extent: what is computed.
-        columns: of right that are multiplied, 128 or 64.
-        pitch: of right [elements].
-        out_pitch: of the sums [floats].
-    """
-    halves = {line: (turns.l0_c + i) % HALVES for i, line in enumerate(extent.used_lines)}
-    for column in range(extent.used_columns):
-        here = extent.lines_in(column)
-        asc.wait_flag(HardEvent.MTE1_MTE2, L1_A + turns.l1_a)
-        a1 = {line: buffers.a1(turns.l1_a, line * BLOCK_BYTES, BLOCK_FLOATS) for line in here}
-        for line in here:
-            _load_scores(asc, a1[line], left[extent.slot(line, column) * FLOAT.bytes // BFLOAT16.bytes])
-        pass_on(asc, HardEvent.MTE2_MTE1, L1_A + turns.l1_a)
-        b1 = buffers.b1(turns.l1_b, 0, BLOCK * columns)
-        asc.wait_flag(HardEvent.MTE1_MTE2, turns.l1_b)
-        asc.data_copy(b1, right[column * BLOCK * pitch], Nd2NzParams(1, BLOCK, columns, 0, pitch, BLOCK, 1, 0))
-        pass_on(asc, HardEvent.MTE2_MTE1, turns.l1_b)
-        asc.wait_flag(HardEvent.M_MTE1, L0_B + turns.l0_b)
-        _right_to_l0b(asc, buffers.b2(turns.l0_b), b1, columns)
-        asc.set_flag(HardEvent.MTE1_MTE2, turns.l1_b)
-        pass_on(asc, HardEvent.MTE1_M, L0_B + turns.l0_b)
-        for line in here:
-            c1, is_last = buffers.c1(halves[line]), column + 1 == extent.computed[line]
-            _left_to_l0a(asc, buffers, a1[line], turns.l0_a, SIDE, SIDE)
-            flag = HAND_OVER if is_last else KEEP
-            params = MmadParams(BLOCK, columns, BLOCK, flag, cmatrix_init_val=column == 0)
-            _mmad(asc, buffers, c1, turns.l0_a, turns.l0_b, params)
-            if is_last:
-                _add(asc, out[line * BLOCK * out_pitch], c1, columns, out_pitch)
-            turns = turns.after(Turns(l0_a=1))
-        asc.set_flag(HardEvent.MTE1_MTE2, L1_A + turns.l1_a)
-        asc.set_flag(HardEvent.M_MTE1, L0_B + turns.l0_b)
-        turns = turns.after(Turns(l1_a=1, l1_b=1, l0_b=1))
+    """Multiply the blocks of a column with its rows of K, onto the sums of their lines, and add those that end."""
+    asc.wait_flag(HardEvent.MTE1_MTE2, L1_A + turns.l1_a)
+    blocks = [buffers.a1(turns.l1_a, line * BLOCK_BYTES, BLOCK_FLOATS) for line in range(HALVES)]
+    for a1, block in zip(blocks, (left, other_left), strict=True):
+        if block:
+            _load_tile(asc, a1, block)
+    pass_on(asc, HardEvent.MTE2_MTE1, L1_A + turns.l1_a)
+    b1 = buffers.b1(turns.l1_b, 0, BLOCK * columns)
+    asc.wait_flag(HardEvent.MTE1_MTE2, turns.l1_b)
+    asc.data_copy(b1, right, Nd2NzParams(1, BLOCK, columns, 0, pitch, BLOCK, 1, 0))
+    pass_on(asc, HardEvent.MTE2_MTE1, turns.l1_b)
+    asc.wait_flag(HardEvent.M_MTE1, L0_B + turns.l0_b)
+    _right_to_l0b(asc, buffers.b2(turns.l0_b), b1, columns)
+    asc.set_flag(HardEvent.MTE1_MTE2, turns.l1_b)
+    pass_on(asc, HardEvent.MTE1_M, L0_B + turns.l0_b)
+    half_a = turns.l0_a
+    for line, (block, dst) in enumerate(((left, out), (other_left, other_out))):
+        if not block:
+            continue
+        c1, is_last = buffers.c1(step.halves[line]), line in step.ends
+        _left_to_l0a(asc, buffers, blocks[line], half_a, SIDE, SIDE)
+        flag = HAND_OVER if is_last else KEEP
+        _mmad(
+            asc,
+            buffers,
+            c1,
+            half_a,
+            turns.l0_b,
+            MmadParams(BLOCK, columns, BLOCK, flag, cmatrix_init_val=step.is_first),
+        )
+        if dst:
+            _add(asc, dst, c1, columns, out_pitch)
+        half_a = 1 - half_a
+    asc.set_flag(HardEvent.MTE1_MTE2, L1_A + turns.l1_a)
+    asc.set_flag(HardEvent.M_MTE1, L0_B + turns.l0_b)
