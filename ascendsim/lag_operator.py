@@ -179,7 +179,8 @@ def lag_made(inputs: Mapping[str, Array], keys: LagKeys, shapes: Shapes) -> dict
     """
     made: dict[str, Array] = {}
     if "atten_mask" in shapes:
-        made["atten_mask"] = 1 - np.tri(*shapes["atten_mask"][0])
+        rows, columns = shapes["atten_mask"][0]
+        made["atten_mask"] = 1 - np.tri(rows, columns)
     given = dict(inputs) | made
     forward = _layer(given, keys).forward(given["query"], given["key"], given["value"], given.get("atten_mask"))
     made |= {
@@ -212,7 +213,13 @@ def lag_reference(
     """Return (values, how far off each may be, what to know) of the gradients, made in float64 from all inputs."""
     del outputs, device
     forward = LaserForward(inputs["softmax_max"], inputs["softmax_sum"], inputs["attention_in"])
-    names = ("query", "key", "value", "attention_out_grad")
-    found = _layer(inputs, keys).backward(*(inputs[name] for name in names), forward, inputs.get("atten_mask"))
+    found = _layer(inputs, keys).backward(
+        inputs["query"],
+        inputs["key"],
+        inputs["value"],
+        inputs["attention_out_grad"],
+        forward,
+        inputs.get("atten_mask"),
+    )
     values = {"query_grad": found.dq, "key_grad": found.dk, "value_grad": found.dv}
     return {name: (x, PRECISION * (1 + np.abs(x)), "") for name, x in values.items()}

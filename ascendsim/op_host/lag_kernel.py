@@ -81,8 +81,19 @@ class LagKernelTiling:
     @property
     def memset(self) -> PrePass:
         """Clearing of the sums, dealt to AIVs: the launch does it, here the kernel's own first step."""
-        each = (align_up(ceil_div(count, self.aivs), _ZERO_UNIT) for count in self.sum_counts)
-        return PrePass(self.aivs, *each, False, 0, 0, 0, 0, _ZERO_BYTES)
+        dq, dk, dv = (align_up(ceil_div(count, self.aivs), _ZERO_UNIT) for count in self.sum_counts)
+        return PrePass(
+            cores=self.aivs,
+            dq_elements=dq,
+            dk_elements=dk,
+            dv_elements=dv,
+            expands_mask=False,
+            mask_elements=0,
+            mask_step_elements=0,
+            in_bytes=0,
+            cast_bytes=0,
+            out_bytes=_ZERO_BYTES,
+        )
 
     @property
     def post(self) -> tuple[PostSplit, PostSplit, PostSplit]:

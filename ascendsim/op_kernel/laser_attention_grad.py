@@ -6,8 +6,8 @@
            r - 1, cube 3 and 2 of r - 2, cube 1 of r; the last two rounds drain in the same way
 
 S and dP have two areas each in the workspace, by the round's parity. The vector waits for flag 2 and sets flag 3 in
-every round, whether its core has blocks or not. Sums of the gradients are zeroed by the launch; here that is the AIVs' first
-step, and the first sums are added behind a flag that an AIV sets behind SyncAll.
+every round, whether its core has blocks or not. Sums of the gradients are zeroed by the launch; here that is the AIVs'
+first step, and the first sums are added behind a flag that an AIV sets behind SyncAll.
 Source: ascend-transformer-boost, laser_attention_grad kernel: order, flags, places.
 """
 

@@ -15,7 +15,8 @@ Heads of 192: a column of K is loaded with all its 256 columns, S is two Mmads, 
 in columns 0..127 and then 128..191.
 
 A block that is skipped issues nothing. (The original lets its Mmad of cube 2 run on what L0A holds, and never stores
-it.) The kernel of the window goes the same way with segments of one line; what it does inside a product is not published.
+it.) The kernel of the window goes the same way with segments of one line; what it does inside a product is not
+published.
 Source: ascend-transformer-boost, laser_attention_grad kernel, cube part: loads, buffers, events, order.
 """
 
@@ -428,10 +429,10 @@ def line_sums(asc: AiCore, left: Scores, right: Rows, out: Rows, buffers: CubeBu
         step = LineStep(
             (halves[0], halves[1]), column == 0, tuple(line for line in here if column + 1 == segment.computed(line))
         )
-        outs = (out.block(line) if line in step.ends else None for line in range(HALVES))
+        first, second = (out.block(line) if line in step.ends else None for line in range(HALVES))
         lefts = left.blocks_in(column)
         _line_column(
-            asc, *lefts, right.block(column), *outs, buffers, turns, step, right.columns, right.pitch, out.pitch
+            asc, *lefts, right.block(column), first, second, buffers, turns, step, right.columns, right.pitch, out.pitch
         )
         turns = turns.after(Turns(l1_a=1, l1_b=1, l0_a=len(here), l0_b=1))
     return turns.after(Turns(l0_c=len(lines)))

@@ -5,8 +5,8 @@
                  dP -> subtract D, multiply by P: dS -> 16 bits in place of dP
 
 Each in two halves of 32 rows: half 0 with event 1 and the first half of each buffer, half 1 with event 0 and the
-second. Rows of 16 bits lie one behind the other from the start of the AIV's half of the floats' place on, so the stores of a
-half overwrite only what has been loaded.
+second. Rows of 16 bits lie one behind the other from the start of the AIV's half of the floats' place on, so the stores
+of a half overwrite only what has been loaded.
 
     UB, KiB   float 32, float 32, 16-bit 16, 16-bit 16, row sums 1, spread 8, L 1, spread 8, max 1, sum 1,
               mask 16, float of the mask 32; the window's kernel has 16 more for its second mask
