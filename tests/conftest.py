@@ -9,6 +9,9 @@ from ascendsim.device import Device, load_device
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
+LARGE = frozenset({"laser_attention_grad_8192"})
+"""Shipped scenarios that take minutes: run by hand."""
+SHIPPED = sorted(path.stem for path in (ROOT / "scenarios").glob("*.toml") if path.stem not in LARGE)
 
 
 def pytest_sessionstart(session):
