@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ascendsim import fag, lag
+    from ascendsim import atb, fag, lag
     from ascendsim.api import softmax_grad, softmax_grad_front
     from ascendsim.device import Platform, load_device
     from ascendsim.errors import AscendSimError, Deadlock, DeviceError, Finding, InputError, KernelError, Rejected
@@ -108,7 +108,7 @@ _HOME = {
     "tmp_size": "tmpsize",
 }
 
-_MODULES = ("fag", "lag")
+_MODULES = ("atb", "fag", "lag")
 """Modules that are public themselves."""
 
 __all__ = [
@@ -154,6 +154,7 @@ __all__ = [
     "TPosition",
     "TransDataTo5HDParams",
     "UnaryRepeatParams",
+    "atb",
     "check",
     "fag",
     "instruction",

@@ -474,6 +474,54 @@ def fag(
 
 
 @app.command()
+def fsg(
+    head_num: Annotated[int, typer.Option("--head-num", help="headNum, heads of every item.")],
+    q_seq_len: Annotated[
+        str, typer.Option("--q-seq-len", help="qSeqLen, length of each item: 487,16,532,413.", metavar="N,N,...")
+    ],
+    rsv: Annotated[str | None, typer.Option(help="The eight reserved bytes; default 0,0,0,0,0,0,0,0.")] = None,
+    soc: Soc = "Ascend910B1",
+    tensors: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tensor",
+            help="A tensor given otherwise, repeatable: yInput=bf16, output=2,512, yGrad:format=NZ, yGrad=null.",
+            metavar="NAME=HOW",
+        ),
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="Prescribe tile_rows, tmp_bytes, buffers or cores: --set tile_rows=4.", metavar="NAME=NUMBER"
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """FastSoftMaxGrad: checks with stage and error, sizes, tiling of each item, load of cores, and an estimate.
+
+    Exit code 1 if the operation refuses the call, or a prescribed number breaks a rule.
+    """
+    from ascendsim import show_fsg
+    from ascendsim.atb_request import given_tensors, parse_tensors
+    from ascendsim.fsg_answer import Chosen, answer
+    from ascendsim.op_host.fast_softmax_grad import INI, FastSoftMaxGradParam
+
+    lengths = _numbers("--q-seq-len", q_seq_len, "487,16,532,413")
+    reserved = (0,) * 8 if rsv is None else _numbers("--rsv", rsv, "0,0,0,0,0,0,0,0")
+    params = FastSoftMaxGradParam(head_num, lengths, reserved)
+    implied = dict.fromkeys((one.name for one in (*INI.inputs, *INI.outputs)), params.desc)
+    inputs, outputs = given_tensors(INI, implied, parse_tensors(tensors or [], INI))
+    found = answer(params, soc, inputs=tuple(inputs), outputs=tuple(outputs), chosen=Chosen.of(parse_changes(changes)))
+    if as_json:
+        _print_json(found.to_dict())
+    else:
+        for line in show_fsg.page(found):
+            out.print(line, soft_wrap=True)
+    if found.is_refused:
+        raise typer.Exit(Exit.FINDINGS)
+
+
+@app.command()
 def lag(
     file: Annotated[
         str | None,
@@ -646,6 +694,18 @@ def parse_shape(text: str) -> tuple[int, ...]:
         return tuple(int(axis) for axis in text.split(","))
     except ValueError:
         raise InputError(f"--shape {text}: want whole numbers joined by commas, such as 960,960") from None
+
+
+def _numbers(option: str, text: str, example: str) -> tuple[int, ...]:
+    """Turn "1,2" into (1, 2), and "" into ().
+
+    Raises:
+        InputError: not whole numbers joined by commas.
+    """
+    try:
+        return tuple(int(part) for part in text.split(",")) if text.strip() else ()
+    except ValueError:
+        raise InputError(f"{option} {text}: want whole numbers joined by commas, such as {example}") from None
 
 
 def _time_unit(text: str) -> Literal["us", "cycle"]:

@@ -8,15 +8,15 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from ascendsim.atb_request import given_tensor
 from ascendsim.errors import InputError
 from ascendsim.files import is_file, read_toml
 from ascendsim.op_host.atb import TensorDesc
-from ascendsim.op_host.lag_params import INI, NARROW_D, WIDE_D, WIDE_KEY_D, LaserAttentionGradParam
+from ascendsim.op_host.lag_params import INI, NAME, NARROW_D, WIDE_D, WIDE_KEY_D, LaserAttentionGradParam
 from ascendsim.scenario import shipped
 
 _NEAREST: Final = 3
 _AXES: Final = "B,N,S or B,N,S,D (D 128 or 192), or B,N,S,Skv,D"
-_HOW: Final = "empty, a type, a shape, format=NZ, or some of them joined by colons, such as float:1,4,2048"
 _KEY_SIZES: Final = {NARROW_D: NARROW_D, WIDE_D: WIDE_KEY_D}
 
 
@@ -170,7 +170,9 @@ def _request(spec: LagSpec) -> LagRequest:
     shapes = call_shapes(spec.layout, (batch, heads, kv_heads), (length, kv_length), size, has_mask=spec.mask)
     tensors = {line.name: TensorDesc(*line.combination(0), shapes.get(line.name, ())) for line in INI.inputs}
     for name, how in spec.tensors.items():
-        tensors[name] = _given(name, how, tensors)
+        if name not in tensors:
+            raise InputError(f"tensor {name}: no such input; {NAME} has {', '.join(tensors)}")
+        tensors[name] = given_tensor(name, how, tensors[name])
     return LagRequest(params, tensors, spec.soc, spec.order == "unfolded", spec.vendor_quirks, notes)
 
 
@@ -218,28 +220,3 @@ def call_shapes(
         "attentionIn": laid_out(heads, length, NARROW_D),
     }
     return shapes | ({"attenMask": (length, kv_length)} if has_mask else {})
-
-
-def _given(name: str, how: str, tensors: Mapping[str, TensorDesc]) -> TensorDesc:
-    """Return a tensor given otherwise than the shape implies.
-
-    Raises:
-        InputError: an unknown tensor or word.
-    """
-    if name not in tensors:
-        near = difflib.get_close_matches(name, tensors, n=1, cutoff=0.0)[0]
-        raise InputError(f"tensor {name!r}: no such input; the nearest is {near}")
-    dtype, data_format, dims = tensors[name].dtype, tensors[name].format, tensors[name].dims
-    for part in how.split(":"):
-        word, equals, value = part.strip().partition("=")
-        if word == "format" and value:
-            data_format = value
-        elif equals or not word:
-            raise InputError(f"tensor {name} = {how!r}: want {_HOW}")
-        elif word == "empty":
-            dims = ()
-        elif word.replace(",", "").isdecimal():
-            dims = tuple(map(int, filter(None, word.split(","))))
-        else:
-            dtype = word
-    return TensorDesc(dtype, data_format, dims)

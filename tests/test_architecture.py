@@ -104,6 +104,15 @@ LAYERS = {
     "lag_notes": {"errors", "op_host"},
     "lag_operator": {"device", "dtypes", "errors", "lag_notes", "op_host", "reference", "terms", "work"},
     "fag_operator": {"device", "dtypes", "errors", "fag_notes", "op_host", "reference"},
+    "atb_request": {"errors", "op_host"},
+    "atb": {
+        *("device", "dtypes", "errors", "fsg_answer", "machine", "op_host", "result", "scenario"),
+    },
+    "fsg_answer": {
+        *("checks", "device", "dtypes", "engine", "errors", "machine", "memory", "op_host", "op_kernel", "record"),
+        "terms",
+    },
+    "show_fsg": {"fsg_answer", "op_host", "terms"},
     "fsg_operator": {"device", "dtypes", "errors", "op_host", "reference", "terms", "work"},
     "fag": {
         *("device", "dtypes", "engine", "errors", "fag_answer", "fag_request", "machine", "op_host", "result"),
@@ -183,6 +192,7 @@ LAYERS = {
     "cli": {
         *(
             "__init__",
+            "atb_request",
             "check_target",
             "device",
             "errors",
@@ -191,9 +201,11 @@ LAYERS = {
             "fidelity",
             "fidelityfolder",
             "files",
+            "fsg_answer",
             "lag_answer",
             "lag_request",
             "machine",
+            "op_host",
             "painter",
             "progress",
             "report",
@@ -208,6 +220,7 @@ LAYERS = {
             "show_fag",
             "show_lag",
             "show_findings",
+            "show_fsg",
             "show_rules",
             "show_fidelity",
             "show_tmp",
@@ -229,7 +242,7 @@ LAYERS = {
     },
     "fag_request": {"errors", "files", "op_host", "scenario", "terms"},
     "fag_answer": {"device", "errors", "fag_request", "op_host", "terms"},
-    "lag_request": {"errors", "files", "op_host", "scenario"},
+    "lag_request": {"atb_request", "errors", "files", "op_host", "scenario"},
     "lag_answer": {"errors", "lag_request", "op_host"},
     "lag": {"device", "lag_answer", "lag_notes", "lag_request", "op_host"},
     "aligned": set(),
@@ -241,6 +254,7 @@ LAYERS = {
     "__main__": {"cli"},
     "__init__": {
         "api",
+        "atb",
         "device",
         "errors",
         "fag",

@@ -6,7 +6,7 @@ import shutil
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import ROOT, SHIPPED
 
 import ascendsim as asc
 from ascendsim.arrays import load_npz, npz_bytes, restored, storable
@@ -70,7 +70,13 @@ def test_small_runs(small):
     assert result.findings == ()
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+LONG = ("fast_softmax_grad_32_lengths",)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in SHIPPED],
+)
 def test_shipped_scenarios_meet_their_expectations(name, ascendsim_run):
     result = ascendsim_run(ROOT / "scenarios" / f"{name}.toml")
     assert result.expectations

@@ -466,7 +466,9 @@ def soc_of(device: Device) -> Soc:
 def product_reasons(operation: str, soc: Soc) -> Iterator[Finding]:
     """Refuse a part that is not of the 910B class."""
     if not soc.is_910b_class:
-        why = f"its page marks the product x, and creation takes parts of the 910B class (arch 2201), not {soc.npu_arch}"
+        why = (
+            f"its page marks the product x, and creation takes parts of the 910B class (arch 2201), not {soc.npu_arch}"
+        )
         fill = {"operation": operation, "why": why}
         yield PRODUCT.finding(f"{operation} device", operand="soc", got=soc.product, wanted="Atlas A2, A3", fill=fill)
 

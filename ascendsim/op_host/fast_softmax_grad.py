@@ -66,9 +66,7 @@ NO_ITEM = PARAM.saying(
 MANY_ITEMS = PARAM.saying(
     "qSeqLen has {got} lengths: at most {wanted}", "cut the batch into several calls", f"{_PAGE}; {_OP}"
 )
-NOT_POSITIVE = PARAM.saying(
-    "qSeqLen[{index}] = {got}: must be greater than 0", "leave the item out", f"{_PAGE}; {_OP}"
-)
+NOT_POSITIVE = PARAM.saying("qSeqLen[{index}] = {got}: must be greater than 0", "leave the item out", f"{_PAGE}; {_OP}")
 TOO_LONG = PARAM.saying(
     "qSeqLen[{index}] = {got}: at most {wanted}, a limit that the page does not name",
     "split longer sequences before; the operation takes none above that",
@@ -101,8 +99,8 @@ UINT32 = KERNEL.saying(
 
 ROW_SUM = Rule(
     "I-FSG-ROWSUM",
-    "{got} of {rows} rows of yInput do not sum to 1, the furthest to {furthest:.4g}: the operation does not ask for it, "
-    "but its result is then no gradient of a softmax",
+    "{got} of {rows} rows of yInput do not sum to 1, the furthest to {furthest:.4g}: the operation does not ask for "
+    "it, but its result is then no gradient of a softmax",
     "pass the output of FastSoftMax, or take the values as what the formula gives",
     f"{_PAGE}: the last axis sums to 1; {_OP}: no check, and published cases pass uniform data",
     condition="Rows of yInput of a FastSoftMaxGrad call that runs do not sum to 1.",

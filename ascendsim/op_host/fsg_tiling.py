@@ -91,6 +91,14 @@ class FsgSample:
         """Whether a core has the rows that are left over."""
         return self.tail_tile_rows > 0 and core == self.cores - 1
 
+    def tiles(self, core: int) -> Iterator[tuple[int, int]]:
+        """Yield (first row, rows) of each tile of a core, in the kernel's order."""
+        first, tiles = self.tiles_of_core(core)
+        for row in range(first, first + tiles * self.tile_rows, self.tile_rows):
+            yield row, self.tile_rows
+        if self.has_tail(core):
+            yield first + tiles * self.tile_rows, self.tail_tile_rows
+
     def rows_of_core(self, core: int) -> int:
         """Return the rows of a core."""
         _, tiles = self.tiles_of_core(core)
@@ -227,12 +235,3 @@ def _sample(head_num: int, n: int, cores: int, most: int, tmp_bytes: int, offset
 def _soft_max_tiling(rows: int, k: int, tmp_bytes: int) -> SoftMaxTiling:
     most = get_soft_max_grad_max_tmp_size((rows, k), HALF.bytes, False, ARCH)
     return soft_max_grad_tiling_func((rows, k), HALF.bytes, min(most, tmp_bytes), False)
-
-
-def tile_starts(sample: FsgSample, core: int) -> Iterator[tuple[int, int]]:
-    """Yield (first row, rows) of each tile of a core, in the kernel's order."""
-    first, tiles = sample.tiles_of_core(core)
-    for tile in range(tiles):
-        yield first + tile * sample.tile_rows, sample.tile_rows
-    if sample.has_tail(core):
-        yield first + tiles * sample.tile_rows, sample.tail_tile_rows

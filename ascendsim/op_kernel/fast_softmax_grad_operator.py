@@ -48,7 +48,12 @@ def fast_softmax_grad(
         y_grad: the gradient g that reaches softmax.
         x_grad: the result.
         t: from op_host.
+
+    Raises:
+        KernelError: block_dim is not the tiling's.
     """
+    if asc.get_block_num() != t.block_dim:
+        raise asc.fail(f"block_dim {asc.get_block_num()}: the tiling deals rows to {t.block_dim} cores; use that many")
     for sample in t.samples:
         pipe = asc.t_pipe()
         queues = _init_queues(asc, pipe, sample, t)
@@ -69,16 +74,12 @@ def _init_queues(asc: AiCore, pipe: TPipe, sample: FsgSample, t: FsgTiling) -> Q
 def _process(
     asc: AiCore, gm: tuple[GlobalTensor, GlobalTensor, GlobalTensor], queues: Queues, sample: FsgSample
 ) -> None:
-    core = asc.get_block_idx()
-    first, tiles = sample.tiles_of_core(core)
-    at = sample.data_offset_elems + first * sample.seq
-    main = Tile(sample.tile_rows, sample.seq, sample.seq_aligned, sample.main)
-    for _ in range(tiles):
-        _tile(asc, *(x[at] for x in gm), queues, main)
-        at += sample.tile_rows * sample.seq
-    if sample.has_tail(core) and sample.tail is not None:
-        tail = Tile(sample.tail_tile_rows, sample.seq, sample.seq_aligned, sample.tail)
-        _tile(asc, *(x[at] for x in gm), queues, tail)
+    y_input, y_grad, x_grad = gm
+    for row, rows in sample.tiles(asc.get_block_idx()):
+        at = sample.data_offset_elems + row * sample.seq
+        soft_max_tiling = sample.main if rows == sample.tile_rows or sample.tail is None else sample.tail
+        t = Tile(rows, sample.seq, sample.seq_aligned, soft_max_tiling)
+        _tile(asc, y_input[at], y_grad[at], x_grad[at], queues, t)
 
 
 @tile

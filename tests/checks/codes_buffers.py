@@ -254,7 +254,10 @@ def pipes(count):
     return lambda asc, *_: ([asc.t_pipe() for _ in range(count)], ready(asc))
 
 
-kernels("E-PIPE-MULTI", pipes(2), pipes(1), ("a second TPipe is alive", "use one TPipe in a kernel"))
+kernels(
+    *("E-PIPE-MULTI", pipes(2), pipes(1)),
+    ("a second TPipe is alive", "use one TPipe in a kernel, or destroy() the first before"),
+)
 
 # ---- plans --------------------------------------------------------------------------------------------------------
 

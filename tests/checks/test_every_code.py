@@ -5,6 +5,7 @@ and timeline, too, of plans and temp sizes their own. A code of the catalogue wi
 """
 
 import codes_advice
+import codes_atb
 import codes_attention
 import codes_buffers
 import codes_cube
@@ -21,7 +22,7 @@ from ascendsim.terms import HardEvent
 
 PARTS = (
     *(codes_advice, codes_attention, codes_buffers, codes_cube, codes_fag, codes_instructions, codes_lag),
-    *(codes_order, codes_softmax),
+    *(codes_order, codes_softmax, codes_atb),
 )
 """Modules that fill the table."""
 

@@ -116,8 +116,11 @@ def test_a_file_and_options_that_count_more(as_json, tmp_path):
         ),
         (["--shape", "1,4,1024", "--core", "24"], "--core 24: AICs are 0 to 23"),
         (["--shape", "1,4,1024", "--round", "1"], "--round 1: rounds are 0 to 0"),
-        (["--shape", "1,4,1024", "--tensor", "dy=1"], "tensor 'dy': no such input; the nearest is"),
-        (["--shape", "1,4,1024", "--tensor", "key=a=b"], "tensor key = 'a=b': want empty, a type, a shape"),
+        (
+            ["--shape", "1,4,1024", "--tensor", "dy=1"],
+            "tensor dy: no such input; LaserAttentionGradOperation has query",
+        ),
+        (["--shape", "1,4,1024", "--tensor", "key=a=b"], "--tensor key=a=b: want null, empty, a type, a shape"),
         (["--shape", "1,4,1024", "--kv-heads", "0"], "--kv-heads 0: want greater than or equal to 1"),
         (["--shape", "1,4,1024", "--soc", "Ascend999"], "unknown device 'Ascend999'"),
         (["nothing.toml"], "nothing.toml: no such file, want a .toml with a call under [lag] (docs/lag.md)"),

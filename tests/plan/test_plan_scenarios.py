@@ -1,7 +1,7 @@
 """A scenario as a plan: what its host side allocates, and what a run of it uses."""
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, SHIPPED
 
 from ascendsim.device import load_device
 from ascendsim.dtypes import FLOAT
@@ -12,7 +12,7 @@ from ascendsim.plan.solve import enough_temp
 from ascendsim.scenario import load_scenario
 from ascendsim.tmpsize import softmax_grad_tmp_size
 
-SCENARIOS = sorted(path.stem for path in (ROOT / "scenarios").glob("*.toml"))
+SCENARIOS = SHIPPED
 TMP = {"tiling.tmp_bytes": ["min", "max", 8320]}
 
 

@@ -12,7 +12,7 @@ from ascendsim.checks import check_rows
 from ascendsim.errors import KernelError, Rule
 from ascendsim.execute import execute
 from ascendsim.record import record
-from ascendsim.terms import HardEvent
+from ascendsim.terms import HardEvent, Pipe
 
 STATE = "follow AllocTensor, EnQue, DeQue, FreeTensor for each buffer"
 
@@ -68,6 +68,48 @@ def test_the_program_lists_queues_and_how_far_they_reach():
         ("t", "VECCALC", 256, 64, 1),
     ]
     assert program.ub_high_water_bytes == 320
+
+
+def two_pipes(asc, lengths=(96, 32)):
+    """One TPipe after the other, each with a queue of the same name that is used once."""
+    for length in lengths:
+        pipe = asc.t_pipe()
+        q, t = asc.t_que(VECIN, 2, "q"), asc.t_buf(VECCALC, "t")
+        pipe.init_buffer(q, 2, length)
+        pipe.init_buffer(t, 1, 64)
+        q.free_tensor(q.alloc_tensor("float"))
+        pipe.destroy()
+
+
+def test_a_destroyed_pipe_makes_room_for_another():
+    recording = recorded(two_pipes)
+    assert recording.complete
+    assert recording.findings == ()
+    program = recording.program
+    assert [(q.name, q.address_bytes, q.buffer_bytes, q.num) for q in program.ques] == [
+        ("q", 0, 96, 2),
+        ("t", 192, 64, 1),
+    ]
+    assert program.ub_high_water_bytes == 256
+    assert [(row.op.name, *row.params) for row in rows(program)] == [
+        *(("set_flag", HardEvent.V_MTE2, 0), ("wait_flag", HardEvent.V_MTE2, 0), ("pipe_barrier", Pipe.ALL)),
+    ] * 2
+
+
+def test_the_furthest_queue_of_a_name_is_listed():
+    assert recorded(two_pipes).program.ques == recorded(lambda asc: two_pipes(asc, (32, 96))).program.ques
+
+
+def test_what_is_left_in_a_destroyed_pipe_is_found():
+    def kernel(asc):
+        pipe = asc.t_pipe()
+        q = asc.t_que(VECIN, 2, "q")
+        pipe.init_buffer(q, 2, 64)
+        taken = q.alloc_tensor("float")
+        pipe.destroy()
+        asc.duplicate(taken, 0.0, 8)
+
+    assert [code for code, _ in messages(recorded(kernel))] == ["E-MEM-LEAK", "E-MEM-FREED-WRITE"]
 
 
 def test_tensors_are_whole_buffers_and_named_after_the_queue():
