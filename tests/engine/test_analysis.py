@@ -111,7 +111,7 @@ def test_what_is_in_use_never_exceeds_the_peak():
             for buffer in {life.buffer for life in found}:
                 lives = [life for life in found if life.buffer is buffer]
                 highest = max(life.address_bytes + life.allocation_bytes for life in lives)
-                assert analysis.occupancy(lives)[1].max() <= highest <= result.peak_bytes[buffer.name], file.name
+                assert analysis.occupancy(lives)[1].max() <= highest <= result.peak_bytes[buffer.name], name
 
 
 def test_runs_with_other_timelines_have_other_digests():
