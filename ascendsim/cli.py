@@ -567,7 +567,7 @@ def lag(
         list[str] | None,
         typer.Option(
             "--tensor",
-            help="An input given otherwise, repeatable: softmaxIn=1,8, attenMask=empty, key=float:1,4,256,128.",
+            help="A tensor given otherwise, repeatable: softmaxIn=1,8, attenMask=empty, key=float:1,4,256,128.",
             metavar="NAME=HOW",
         ),
     ] = None,
@@ -582,15 +582,16 @@ def lag(
     Exit code 1 if the operator refuses the call, or what it makes of it cannot work.
     """
     from ascendsim import show_lag
-    from ascendsim.fag_request import parse_tensors
+    from ascendsim.atb_request import parse_tensors
     from ascendsim.lag_answer import answer
     from ascendsim.lag_request import request_of
+    from ascendsim.op_host.lag_params import INI
 
     given = {
         "shape": shape, "layout": layout, "kv_heads": kv_heads, "mask": mask, "pre_tokens": pre_tokens, "scale": scale,
         "head_num": head_num, "keep_prob": keep_prob, "next_tokens": next_tokens, "sparse_mode": sparse_mode,
         "inner_precise": inner_precise, "soc": soc, "order": order, "vendor_quirks": vendor_quirks or None,
-        "tensors": parse_tensors(tensors or []) or None,
+        "tensors": parse_tensors(tensors or [], INI) or None,
     }  # fmt: skip
     found = answer(request_of(file, {name: value for name, value in given.items() if value is not None}))
     if found.blocks is not None:  # refused before anything is printed

@@ -8,11 +8,13 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ascendsim.atb_request import given_tensor
+from ascendsim.atb_request import given_tensors
 from ascendsim.errors import InputError
 from ascendsim.files import is_file, read_toml
 from ascendsim.op_host.atb import TensorDesc
+from ascendsim.op_host.lag_checks import inferred
 from ascendsim.op_host.lag_params import INI, NAME, NARROW_D, WIDE_D, WIDE_KEY_D, LaserAttentionGradParam
+from ascendsim.op_host.laser_attention_grad import Tensors
 from ascendsim.scenario import shipped
 
 _NEAREST: Final = 3
@@ -71,7 +73,7 @@ class LagRequest:
 
     Attributes:
         params: parameters of the operator.
-        tensors: its inputs by name.
+        tensors: its inputs, and its outputs if one of them is given.
         soc: the part.
         is_unfolded: the triangle is asked for unfolded, for comparison.
         vendor_quirks: findings are about a kernel with the known defects of the original.
@@ -79,7 +81,7 @@ class LagRequest:
     """
 
     params: LaserAttentionGradParam
-    tensors: Mapping[str, TensorDesc]
+    tensors: Tensors
     soc: str
     is_unfolded: bool = False
     vendor_quirks: bool = False
@@ -168,12 +170,21 @@ def _request(spec: LagSpec) -> LagRequest:
         innerPrecise=spec.inner_precise,
     )
     shapes = call_shapes(spec.layout, (batch, heads, kv_heads), (length, kv_length), size, has_mask=spec.mask)
-    tensors = {line.name: TensorDesc(*line.combination(0), shapes.get(line.name, ())) for line in INI.inputs}
-    for name, how in spec.tensors.items():
-        if name not in tensors:
-            raise InputError(f"tensor {name}: no such input; {NAME} has {', '.join(tensors)}")
-        tensors[name] = given_tensor(name, how, tensors[name])
+    tensors = _tensors(shapes, spec.tensors)
     return LagRequest(params, tensors, spec.soc, spec.order == "unfolded", spec.vendor_quirks, notes)
+
+
+def _tensors(shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, str]) -> Tensors:
+    """Return the tensors of these shapes, some given otherwise; outputs only if one of them is given."""
+    lines = {line.name: line for line in (*INI.inputs, *INI.outputs)}
+    for name in given:
+        if name not in lines:
+            raise InputError(f"tensor {name}: no such tensor; {NAME} has {', '.join(lines)}")
+    implied = {name: TensorDesc(*line.combination(0), shapes.get(name, ())) for name, line in lines.items()}
+    gradients = inferred([implied[line.name] for line in INI.inputs])
+    implied |= {line.name: desc for line, desc in zip(INI.outputs, gradients, strict=True)}
+    inputs, outputs = given_tensors(INI, implied, given)
+    return Tensors(inputs, outputs if any(line.name in given for line in INI.outputs) else None)
 
 
 def _axes(spec: LagSpec) -> tuple[int, int, int, int, int]:

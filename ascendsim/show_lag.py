@@ -19,7 +19,7 @@ _MAPS = {
 
 def page(found: LagAnswer, core: int | None = None, turn: int | None = None) -> Iterator[str]:
     """Yield what the command prints, line by line."""
-    yield from _head(found)
+    yield from head(found)
     yield from _told(found)
     call, tiling, blocks = found.report.call, found.report.tiling, found.blocks
     if call is None or tiling is None or blocks is None:
@@ -37,13 +37,14 @@ def page(found: LagAnswer, core: int | None = None, turn: int | None = None) -> 
         yield from _segments((f"AIC {c}", segments) for c, segments in found.round_of(turn))
 
 
-def _head(found: LagAnswer) -> Iterator[str]:
+def head(found: LagAnswer) -> Iterator[str]:
+    """Yield the call, what the operator answers, and the workspace."""
     report = found.report
     call = report.call
     if call is None:
-        query = found.request.tensors["query"]
+        query = next((str(list(desc.dims)) for desc in found.request.tensors.inputs), "missing")
         layout = found.request.params.inputLayout
-        yield f"LaserAttentionGrad {layout}: query {list(query.dims)} on {report.soc}"
+        yield f"LaserAttentionGrad {layout}: query {query} on {report.soc}"
         yield f"{report.error} at {report.stage}"
         return
     yield f"LaserAttentionGrad {call.layout}: {_sizes(call)} on {report.soc}"

@@ -80,6 +80,14 @@ def test_a_call_that_is_refused(said, as_json):
     assert (found["stage"], found["error"]) == ("infer_shape", "ERROR_INVALID_TENSOR_DIM")
 
 
+def test_outputs_that_setup_refuses_and_a_missing_input(as_json):
+    found = as_json("--shape", "1,4,1024", "--tensor", "dpse=float", code=1)
+    assert (found["stage"], found["error"]) == ("setup", "ERROR_INVALID_TENSOR_INI_MATCH")
+    assert as_json("--shape", "1,4,1024", "--tensor", "dpse=3,5")["error"] == "NO_ERROR"
+    found = as_json("--shape", "1,4,1024", "--tensor", "prefix=null", code=1)
+    assert (found["stage"], found["error"]) == ("infer_shape", "ERROR_INVALID_IN_TENSOR_NUM")
+
+
 def test_a_wrap_is_an_error_of_the_exit_code(said):
     assert "E-LAG-WRAP" in said("--shape", "4,64,32768", "--kv-heads", "8", code=1)
 
@@ -118,7 +126,7 @@ def test_a_file_and_options_that_count_more(as_json, tmp_path):
         (["--shape", "1,4,1024", "--round", "1"], "--round 1: rounds are 0 to 0"),
         (
             ["--shape", "1,4,1024", "--tensor", "dy=1"],
-            "tensor dy: no such input; LaserAttentionGradOperation has query",
+            "--tensor dy=1: LaserAttentionGradOperation has query, key",
         ),
         (["--shape", "1,4,1024", "--tensor", "key=a=b"], "--tensor key=a=b: want null, empty, a type, a shape"),
         (["--shape", "1,4,1024", "--kv-heads", "0"], "--kv-heads 0: want greater than or equal to 1"),
@@ -136,6 +144,10 @@ def test_keys_of_a_file_that_cannot_be_used(tmp_path):
         ("schema = 1\n", f"{file}: no [lag]; a call stands under it (docs/lag.md)"),
         ("[lag]\nshape = [1, 4, 512]\nkv_head = 2\n", f"{file}: lag.kv_head: unknown key; the nearest are kv_heads"),
         ("[lag]\nshape = [1, 4, 512]\nmask = 7\n", f"{file}: lag.mask = 7: want"),
+        (
+            '[lag]\nshape = [1, 4, 512]\ntensors.dy = "1"\n',
+            "tensor dy: no such tensor; LaserAttentionGradOperation has query",
+        ),
     ):
         file.write_text(text)
         with pytest.raises(InputError) as error:
