@@ -16,7 +16,7 @@ from ascendsim.op_host.atb import Refusal, TensorDesc, desc_of
 from ascendsim.op_host.lag_blocks import block_map
 from ascendsim.op_host.lag_estimate import computed_blocks, flop_per_block
 from ascendsim.op_host.lag_kernel import LagKernelTiling, lag_kernel
-from ascendsim.op_host.lag_params import INI, LaserAttentionGradParam, MapKind
+from ascendsim.op_host.lag_params import GRADIENT_OF, INI, LaserAttentionGradParam, MapKind
 from ascendsim.op_host.laser_attention_grad import LagReport, Tensors, setup_on
 from ascendsim.reference.laser_attention_grad import LaserAttention, LaserForward
 from ascendsim.terms import CoreKind
@@ -34,11 +34,21 @@ UNWRITTEN: Final = ("dpse",)
 OPTIONAL: Final = ("atten_mask", "softmax_in", *UNWRITTEN)
 MADE: Final = frozenset({"softmax_max", "softmax_sum", "attention_in", "atten_mask"})
 """Inputs that `fill = "operator"` makes from the others."""
+PRESCRIBED: Final = frozenset({"order", "block_cores"})
+"""Keys that prescribe what the host else decides."""
 WORKSPACE: Final = "workspace"
 PRECISION: Final = 5e-3
 """How far a gradient may be off, relative to itself and by itself (ATB's kernel test)."""
 _FLOP_CONVENTION: Final = "5 products of all blocks that are computed: hidden scores inside a block count"
 _SNAKE: Final = {line.name: re.sub("(?=[A-Z])", "_", line.name).lower() for line in (*INI.inputs, *INI.outputs)}
+READ: Final = {name: snake for name, snake in _SNAKE.items() if snake in (*INPUTS, "atten_mask", "softmax_in")}
+"""Inputs that a kernel takes by the page's names; their names in scenarios."""
+LEFT_OUT: Final = ("attenMask", "softmaxIn")
+"""Those that may be left out of a run."""
+GRADIENTS: Final = {_SNAKE[name]: source for name, source in GRADIENT_OF.items()}
+"""Outputs; the input of the same shape."""
+STAND_IN: Final = {"softmaxIn": desc_of(BFLOAT16, (1,))}
+"""What the operator asks for and no kernel reads."""
 _KEYS: Final = {
     "headNum": "head_num", "inputLayout": "input_layout", "scaleValue": "scale_value", "preTokens": "pre_tokens",
     "innerPrecise": "inner_precise", "keepProb": "keep_prob", "nextTokens": "next_tokens", "sparseMode": "sparse_mode",
@@ -80,6 +90,11 @@ class LagKeys(BaseModel):
         )
 
 
+def tiling_of(params: LaserAttentionGradParam) -> dict[str, object]:
+    """Return the keys of [tiling] that hold parameters."""
+    return {key: getattr(params, name) for name, key in _KEYS.items()}
+
+
 # ---- host ------------------------------------------------------------------------------------------------------------
 
 
@@ -112,7 +127,7 @@ def lag_host(device: Device, shapes: Shapes, keys: LagKeys, nums: Mapping[str, i
 
 def _report(device: Device, shapes: Shapes, keys: LagKeys) -> LagReport:
     given = {name: desc_of(element, shape) for name, (shape, element) in shapes.items()}
-    stand_in = {"softmax_in": desc_of(BFLOAT16, (1,))}
+    stand_in = {_SNAKE[name]: desc for name, desc in STAND_IN.items()}
     inputs = [(stand_in | given).get(_SNAKE[line.name], _empty(line.combination(0))) for line in INI.inputs]
     dpse = given.get("dpse", desc_of(BFLOAT16, (1,)))
     outputs = [*(given[name] for name in OUTPUTS), dpse]

@@ -402,6 +402,7 @@ OPERATORS = {
         unwritten=frozenset(lag_operator.UNWRITTEN),
         notes=lag_operator.lag_notes,
         told=lag_operator.lag_told,
+        prescribed=lag_operator.PRESCRIBED,
         work=lag_operator.lag_work,
     ),
 }

@@ -111,7 +111,7 @@ LAYERS = {
     "lag_operator": {"device", "dtypes", "errors", "lag_notes", "op_host", "reference", "terms", "work"},
     "atb_request": {"errors", "op_host"},
     "atb": {
-        *("device", "dtypes", "errors", "fsg_answer", "machine", "op_host", "result", "scenario"),
+        *("device", "dtypes", "errors", "fsg_answer", "lag_operator", "machine", "op_host", "result", "scenario"),
     },
     "fsg_answer": {
         *("checks", "device", "dtypes", "engine", "errors", "machine", "memory", "op_host", "op_kernel", "record"),

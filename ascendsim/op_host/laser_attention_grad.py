@@ -91,7 +91,7 @@ def setup(
         InputError: a name that the operator does not have, something that is no tensor, some outputs but not all.
         DeviceError: no such part.
     """
-    given = tensors if isinstance(tensors, Tensors) else _ordered(tensors)
+    given = tensors if isinstance(tensors, Tensors) else tensors_of(tensors)
     return _setup(params, given, find_soc(soc), vendor_quirks=vendor_quirks)
 
 
@@ -133,6 +133,28 @@ def _refused(refusal: Refusal | None, part: Soc, given: Tensors) -> LagReport:
     outputs = inferred(given.inputs) if refusal is not None and refusal.stage is Stage.SETUP else ()
     notes_of = (part.note,) if part.note else ()
     return LagReport(NAME, part.name, refusal, outputs, notes=notes_of, device=part.device)
+
+
+def tensors_of(
+    tensors: Sequence[TensorDesc] | Mapping[str, object], outputs: Sequence[TensorDesc] | None = None
+) -> Tensors:
+    """Return the tensors of a call.
+
+    Args:
+        tensors: inputs in the operator's order; or inputs and perhaps outputs by name, of which those that are left out
+            and may be empty are empty.
+        outputs: in the operator's order; None for those among the names.
+
+    Raises:
+        InputError: a name that the operator does not have, something that is no tensor, some outputs but not all.
+    """
+    if isinstance(tensors, Mapping):
+        named = _ordered(tensors)
+        return named if outputs is None else Tensors(named.inputs, outputs)
+    for desc in (*tensors, *(outputs or ())):
+        if not isinstance(desc, TensorDesc):
+            raise InputError(f"tensors: {desc!r} is no TensorDesc(dtype, format, dims)")
+    return Tensors(tensors, outputs)
 
 
 def _ordered(given: Mapping[str, object]) -> Tensors:
