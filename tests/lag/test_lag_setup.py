@@ -1,8 +1,10 @@
 """LaserAttentionGrad up to its kernel: golden rows, every refusal word by word, the order of checks, notes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from lag_harness import call_of_row, params_of_row, rows, shapes, tensors_of_row
+from lag_harness import EMPTY_LAYOUT, call_of_row, params_of_row, rows, shapes, tensors_of_row
 
 from ascendsim.device import Platform
 from ascendsim.errors import DeviceError, InputError
@@ -75,6 +77,27 @@ def test_a_golden_tiling_of_25_cubes_through_setup():
 )
 def test_parameters_that_are_refused(params, message):
     assert said(asked(**params)) == ("create", "ERROR_INVALID_PARAM", message)
+
+
+def test_a_missing_layout_is_the_default_and_an_empty_text_is_none():
+    assert asked().call.layout == LaserAttentionGradParam().inputLayout == "BNSD"
+    assert said(asked(inputLayout=""))[1:] == (
+        "ERROR_INVALID_PARAM",
+        'inputLayout = "": must be "BNSD" or "SBH"; the page lists BNSD alone, the operator takes SBH, too',
+    )
+
+
+def test_one_golden_row_alone_needs_the_empty_text():
+    """All others that creation refuses give a parameter, or a part, that it refuses."""
+    refused = [row for row in rows("laser_attention_grad_cases.csv") if row["error_stage"] == "create"]
+    other = [row["case_id"] for row in refused if asked_as_written(row) != "create"]
+    assert other == [EMPTY_LAYOUT]
+
+
+def asked_as_written(row):
+    """The stage that refuses a row whose empty cells are defaults, all of them."""
+    params = replace(params_of_row(row), inputLayout=row["input_layout"] or "BNSD")
+    return str(setup(params, tensors_of_row(row), row["soc"] or B1).stage)
 
 
 def test_the_default_of_pre_tokens_fails_its_own_check():
