@@ -17,6 +17,7 @@ from ascendsim.dtypes import BFLOAT16, HALF
 from ascendsim.memory import GlobalTensor
 from ascendsim.op_host.lag_blocks import BLOCK, BLOCKS_PER_CORE, Segment
 from ascendsim.op_host.lag_kernel import AIV_PER_AIC, BLOCK_FLOATS, LagKernelTiling
+from ascendsim.op_kernel.attention import tell, turns, wait_for
 from ascendsim.op_kernel.fag_passes import zero
 from ascendsim.op_kernel.laser_cube import (
     AIV_ROWS,
@@ -33,7 +34,7 @@ from ascendsim.op_kernel.laser_cube import (
 from ascendsim.op_kernel.laser_passes import Heads, Sums, post, transpose_back, transpose_in
 from ascendsim.op_kernel.laser_vector import MaskForm, Places, block_at, block_tiles, end_line, line_terms
 from ascendsim.record import AiCore
-from ascendsim.terms import CrossMode, Pipe, TPosition
+from ascendsim.terms import Pipe, TPosition
 
 SCORES_ARE_THERE = 2
 """Flag of the AIC: the vector may do a round."""
@@ -141,30 +142,23 @@ class _Cube:
         """Run all rounds; the last two are drained behind the others."""
         rounds = self.t.blocks.rounds
         if self.t.call.layout == "SBH":
-            self._wait()
-        for turn in range(rounds):
-            if turn >= AREAS:
-                self._behind_vector(turn - AREAS, lets_next=True)
-            self._scores(turn)
-            if turn == 0:
+            wait_for(self.asc, TILES_ARE_THERE)
+        for begun, back in turns(rounds, AREAS):
+            if back is not None:
+                wait_for(self.asc, TILES_ARE_THERE)
+                if back + 1 < rounds:
+                    self._let()
+                self._gradients(back)
+            if begun is not None:
+                self._scores(begun)
+            if begun == 0:
                 self._let()
-        for turn in range(max(0, rounds - AREAS), rounds):
-            self._behind_vector(turn, lets_next=turn + 1 < rounds)
         end_cube(self.asc)
         self.asc.sync_all(is_aiv_only=False)
 
-    def _behind_vector(self, turn: int, *, lets_next: bool) -> None:
-        """Wait for the vector of a round, let it do the next one, and add up the gradients of the round."""
-        self._wait()
-        if lets_next:
-            self._let()
-        self._gradients(turn)
-
-    def _wait(self) -> None:
-        self.asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, TILES_ARE_THERE)
-
     def _let(self) -> None:
-        self.asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.FIX, SCORES_ARE_THERE)
+        """Let the vector do its next round."""
+        tell(self.asc, Pipe.FIX, SCORES_ARE_THERE)
 
     def _scores(self, turn: int) -> None:
         """Cube 1: S of all segments, then dP."""
@@ -257,13 +251,13 @@ def _vector(asc: AiCore, gm: LaserTensors, operands: Operands, t: LagKernelTilin
         transpose_in(asc, _moved(gm, operands, t), buffer, t)
     asc.sync_all()
     if t.call.layout == "SBH":
-        asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.MTE3, TILES_ARE_THERE)
+        tell(asc, Pipe.MTE3, TILES_ARE_THERE)
     ub = Places(buffer)
     for turn in range(t.blocks.rounds):
-        asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, SCORES_ARE_THERE)
+        wait_for(asc, SCORES_ARE_THERE)
         for segment in t.blocks.segments(turn, asc.get_block_idx() // AIV_PER_AIC):
             _segment(asc, gm, operands, segment, turn, ub, t)
-        asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.MTE3, TILES_ARE_THERE)
+        tell(asc, Pipe.MTE3, TILES_ARE_THERE)
     asc.sync_all(is_aiv_only=False)
     gradients = (
         Sums(areas.dq, gm.query_grad, t.call.scale),

@@ -30,7 +30,7 @@ from ascendsim.isa.nd2nz import Nd2NzParams
 from ascendsim.isa.unit_flag import HAND_OVER, KEEP
 from ascendsim.memory import GlobalTensor, LocalTensor
 from ascendsim.op_host.lag_blocks import BLOCK, Segment
-from ascendsim.op_kernel.fag_tiles import pass_on
+from ascendsim.op_kernel.attention import pass_on
 from ascendsim.record import AiCore, tile
 from ascendsim.terms import CUBE_SIDE, FRACTAL_BYTES, CO2Layout, HardEvent, TPosition, ceil_div
 from ascendsim.tpipe import TBuf, TPipe

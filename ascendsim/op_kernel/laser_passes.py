@@ -15,7 +15,7 @@ from ascendsim.dtypes import BFLOAT16, FLOAT
 from ascendsim.isa.move import DataCopyExtParams
 from ascendsim.memory import GlobalTensor
 from ascendsim.op_host.lag_kernel import LagKernelTiling
-from ascendsim.op_kernel.fag_tiles import pass_on
+from ascendsim.op_kernel.attention import pass_on
 from ascendsim.record import AiCore, tile
 from ascendsim.terms import HardEvent, Pipe, RoundMode
 from ascendsim.tpipe import TBuf

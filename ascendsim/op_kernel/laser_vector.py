@@ -21,7 +21,7 @@ from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams
 from ascendsim.isa.move import BrcbRepeatParams, DataCopyExtParams
 from ascendsim.memory import GlobalTensor, LocalTensor
 from ascendsim.op_host.lag_blocks import BLOCK, Block
-from ascendsim.op_kernel.fag_tiles import pass_on
+from ascendsim.op_kernel.attention import pass_on
 from ascendsim.op_kernel.laser_cube import AIV_ROWS, BLOCK_FLOATS
 from ascendsim.record import AiCore, tile
 from ascendsim.terms import HardEvent, Pipe, RoundMode

@@ -9,8 +9,8 @@ from ascendsim.op_host.laser_attention_grad import LaserAttentionGradParam, Tens
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 EMPTY_LAYOUT = "lag007"
-"""An empty cell is a parameter that is not given, and so the default. This row alone gives the layout, as an empty text:
-nothing else in it is what creation refuses."""
+"""An empty cell is a parameter that is not given, and so the default. This row alone gives the layout, as an empty
+text: nothing else in it is what creation refuses."""
 
 
 def rows(name):
