@@ -4,7 +4,6 @@ import csv
 from pathlib import Path
 
 from ascendsim.lag_request import call_shapes
-from ascendsim.op_host.lag_params import LagCall
 from ascendsim.op_host.laser_attention_grad import LaserAttentionGradParam, TensorDesc, Tensors
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -16,11 +15,6 @@ text: nothing else in it is what creation refuses."""
 def rows(name):
     with (GOLDEN / name).open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
-
-
-def call_of_row(row):
-    names = ("B", "Nq", "Nkv", "Sq", "Skv", "Dq", "Dk", "Dv", "pre_tokens")
-    return LagCall(layout=row["layout"], has_mask=row["has_mask"] == "1", **{name: int(row[name]) for name in names})
 
 
 def params_of_row(row):

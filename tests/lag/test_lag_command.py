@@ -1,8 +1,12 @@
 """`ascendsim lag`: what it says, as text and JSON, and what it says to wrong words."""
 
 import json
+import re
+import subprocess
+import sys
 
 import pytest
+from conftest import ROOT
 
 from ascendsim.errors import InputError
 from ascendsim.lag import answer, request_of
@@ -160,3 +164,25 @@ def test_dealing_of_a_refused_call():
     for ask in (refused.rounds_of, refused.round_of):
         with pytest.raises(InputError, match="the call is refused"):
             ask(0)
+
+
+# --- the page ---
+
+
+PAGE = (ROOT / "docs/lag.md").read_text()
+
+
+@pytest.mark.parametrize("block", re.findall(r"    \$ ascendsim lag (.*?)\n(?=\n\S)", PAGE, re.DOTALL))
+def test_the_lines_of_the_page_are_printed(said, block):
+    words, *shown = block.split("\n")
+    printed = iter(said(*words.split()).splitlines())
+    wanted = [line.strip() for line in shown if line.strip() not in ("", "...")]
+    assert len(wanted) >= 2
+    for line in wanted:  # in this order
+        assert line in (text.strip() for text in printed), line
+
+
+def test_the_example_of_the_page():
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"\(1, 1, 256, 128\) True \d+\n", done.stdout)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from lag_harness import EMPTY_LAYOUT, call_of_row, params_of_row, rows, shapes, tensors_of_row
+from lag_harness import EMPTY_LAYOUT, params_of_row, rows, shapes, tensors_of_row
 
 from ascendsim.device import Platform
 from ascendsim.errors import DeviceError, InputError
@@ -35,8 +35,14 @@ def test_golden_calls(row):
 
 @pytest.mark.parametrize("row", rows("laser_attention_grad_tiling.csv"), ids=lambda row: row["case_id"])
 def test_golden_tilings(row):
-    platform = LagPlatform(int(row["aic_cores"]), int(row["aiv_cores"]), int(row["ub_bytes"]))
-    found = lag_tiling(call_of_row(row), platform).fields()
+    numbers = {name: int(value) for name, value in row.items() if value.isdecimal()}
+    sizes = {"batch": "B", "heads": "Nq", "kv_heads": "Nkv", "length": "Sq", "kv_length": "Skv", "size": "Dq"}
+    call = shapes(row["layout"], has_mask=numbers["has_mask"] == 1, **{name: numbers[of] for name, of in sizes.items()})
+    params = LaserAttentionGradParam(headNum=numbers["Nq"], inputLayout=row["layout"], preTokens=numbers["pre_tokens"])
+    part = Platform(numbers["aic_cores"], numbers["aiv_cores"], numbers["ub_bytes"])
+    report = setup(params, call, part)
+    assert (str(report.error), report.workspace_bytes) == ("NO_ERROR", numbers["workspace_bytes"])
+    found = report.tiling.fields()
     assert list(found) == list(row)[15:]
     words = {"yes": 1, "no": 0}
     assert found == {name: words[row[name]] if row[name] in words else int(row[name]) for name in found}
