@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ascendsim import atb, fag
+    from ascendsim import atb, fag, lag
     from ascendsim.api import softmax_grad, softmax_grad_front
     from ascendsim.device import Platform, load_device
     from ascendsim.errors import AscendSimError, Deadlock, DeviceError, Finding, InputError, KernelError, Rejected
@@ -108,7 +108,7 @@ _HOME = {
     "tmp_size": "tmpsize",
 }
 
-_MODULES = ("atb", "fag")
+_MODULES = ("atb", "fag", "lag")
 """Modules that are public themselves."""
 
 __all__ = [
@@ -158,6 +158,7 @@ __all__ = [
     "check",
     "fag",
     "instruction",
+    "lag",
     "load_device",
     "load_run",
     "load_scenario",

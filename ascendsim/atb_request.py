@@ -6,7 +6,7 @@ from dataclasses import replace
 from ascendsim.errors import InputError
 from ascendsim.op_host.atb import OperationIni, TensorDesc
 
-_HOW = "null, a type, a shape, format=NZ, or some of them joined by colons, such as bf16:2,3,4"
+_HOW = "null, empty, a type, a shape, format=NZ, or some of them joined by colons, such as bf16:2,3,4"
 
 
 def parse_tensors(options: Sequence[str], ini: OperationIni) -> dict[str, str]:
@@ -47,15 +47,22 @@ def given_tensors(
         for one in side:
             how = given.get(one.name, "")
             if how != "null":
-                into.append(_given(one.name, how, implied[one.name]))
+                into.append(given_tensor(one.name, how, implied[one.name]))
     return found
 
 
-def _given(name: str, how: str, desc: TensorDesc) -> TensorDesc:
+def given_tensor(name: str, how: str, desc: TensorDesc) -> TensorDesc:
+    """Return a description changed as the words say.
+
+    Raises:
+        InputError: an unknown way.
+    """
     for part in filter(None, how.split(":")):
         word, equals, value = part.strip().partition("=")
         if word == "format" and value:
             desc = replace(desc, format=value)
+        elif word == "empty" and not equals:
+            desc = replace(desc, dims=())
         elif equals or not word:
             raise InputError(f"--tensor {name}={how}: want {_HOW}")
         elif word.replace(",", "").isdecimal():

@@ -1,11 +1,12 @@
 """A call of FlashAttentionScoreGrad, [fag], as a target of `ascendsim check`: what is refused, and what to know."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from ascendsim.errors import Finding, InputError
+from ascendsim.check_call import JudgedCall, options_of
+from ascendsim.errors import Finding
 from ascendsim.fag_answer import FagAnswer, answer
 from ascendsim.fag_notes import notes
 from ascendsim.fag_request import request_of
@@ -28,15 +29,6 @@ _NOTED: Final = {
 _FACTS: Final = ("status", "status_name", "workspace_bytes", "total_bytes")
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedCall:
-    """A judged call: findings, what the operator makes of it in words, and in numbers."""
-
-    findings: tuple[Finding, ...]
-    lines: tuple[str, ...]
-    facts: Mapping[str, Any]
-
-
 def judge_call(file: Path, raw: Mapping[str, Any], changes: Mapping[str, Any], soc: str | None) -> JudgedCall:
     """Judge the call in a file.
 
@@ -49,27 +41,12 @@ def judge_call(file: Path, raw: Mapping[str, Any], changes: Mapping[str, Any], s
     Raises:
         InputError, DeviceError: the call cannot be read.
     """
-    found = answer(request_of(str(file), _options(file, changes, soc)))
+    found = answer(request_of(str(file), options_of(file, "fag", "sparse_mode", changes, soc)))
     said = raw["fag"] if isinstance(raw["fag"], dict) else {}
     report = found.report
     facts = {name: getattr(report, name) for name in _FACTS}
     facts |= {"template": report.template, "tiling_key": report.tiling_key, "block_dim": report.block_dim}
     return JudgedCall(tuple(_findings(found, said)), tuple(head(found)), {"fag": facts})
-
-
-def _options(file: Path, changes: Mapping[str, Any], soc: str | None) -> dict[str, Any]:
-    options: dict[str, Any] = {} if soc is None else {"soc": soc}
-    for key, value in changes.items():
-        first, *parts = key.split(".")
-        if first != "fag" or len(parts) not in (1, 2):
-            raise InputError(
-                f"{file}: --set {key}: unknown key; keys of a call begin with fag, such as fag.sparse_mode"
-            )
-        if len(parts) == 1:
-            options[parts[0]] = value
-        else:
-            options.setdefault(parts[0], {})[parts[1]] = value
-    return options
 
 
 def _findings(found: FagAnswer, said: Mapping[str, Any]) -> Iterator[Finding]:

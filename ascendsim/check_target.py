@@ -1,13 +1,14 @@
 """What `ascendsim check` judges: a scenario, plan, tiling, call or kernel file, told apart and judged by the rules."""
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ascendsim.check_fag import judge_call
+from ascendsim import check_fag, check_lag
+from ascendsim.check_call import JudgedCall
 from ascendsim.check_kernel import is_kernel, kernel_scenario
 from ascendsim.check_tiling import TilingSizes, odd_rows, tiling_scenario
 from ascendsim.errors import Finding, InputError, KernelError, Suppressed
@@ -22,6 +23,11 @@ _NEAREST = 3
 """Shipped names that are told instead of an unknown one."""
 _PLAN_KEYS = frozenset({"queues", "buffers", "apis", "temps"})
 _KINDS = "a scenario, plan, tiling or call (.toml), or a kernel (.py)"
+_CALLS: Mapping[str, Callable[[Path, Mapping[str, Any], Mapping[str, Any], str | None], JudgedCall]] = {
+    "fag": check_fag.judge_call,
+    "lag": check_lag.judge_call,
+}
+"""Who judges a call, by the table that it stands under."""
 _ASCENDC = (".cpp", ".cc", ".cxx", ".h", ".hpp", ".cce", ".asc")
 
 
@@ -144,17 +150,18 @@ def _shipped_names() -> list[str]:
 def _kind(raw: Mapping[str, Any], file: Path) -> str:
     if "operator" in raw and set(raw) <= TILING_KEYS and not isinstance(raw.get("tiling"), str):
         return "tiling"
-    if "fag" in raw:
+    if raw.keys() & _CALLS.keys():
         return "call"
     if raw.keys() & {"operator", "kernel", "tensors"}:
         return "scenario"
     if raw.keys() & _PLAN_KEYS:
         return "plan"
     has = ", ".join(raw) or "nothing"
+    calls = " or ".join(f"[{table}]" for table in _CALLS)
     raise InputError(
         f"{file}: has {has}, which makes neither a scenario (device, operator or kernel, [tensors]), nor a plan "
-        "(device, [queues], [buffers], [apis]), nor a tiling (operator, [tiling]), nor a call ([fag]); see "
-        "docs/checking.md"
+        "(device, [queues], [buffers], [apis]), nor a tiling (operator, [tiling]), nor a call ("
+        f"{calls}); see docs/checking.md"
     )
 
 
@@ -198,7 +205,8 @@ def _plan(file: Path, asked: Asked) -> Judged:
 
 def _call(raw: Mapping[str, Any], file: Path, asked: Asked) -> Judged:
     _refuse("--block-dim", asked.block_dim, f"{file} is a call; its operator chooses the cores")
-    found = judge_call(file, raw, asked.changes, asked.soc)
+    table = next(table for table in _CALLS if table in raw)
+    found = _CALLS[table](file, raw, asked.changes, asked.soc)
     return Judged(file, in_order(found.findings), lines=found.lines, facts=found.facts)
 
 

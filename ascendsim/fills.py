@@ -1,7 +1,7 @@
 """Input data by name and seed. Streams are MT19937 ones, which NumPy has frozen: the same seed gives the same bits."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,18 @@ from ascendsim.terms import RoundMode
 
 Array = NDArray[Any]
 
+WIDEST_EVEN: Final = 100.0
+"""Ranges within plus and minus this are drawn from evenly, fill laser_qkv."""
+_DEVIATIONS: Final = (1.0, 25.0)
+"""Deviations of the others."""
+
 
 def make_fill(spec: TensorSpec, where: str, parts: Sequence[tuple[int, int]] = ()) -> Array:
     """Return the array of an input with a `fill`.
 
     normal: mean 0, deviation `scale`. uniform: -scale .. scale. softmax_rows: softmax over the last axis of normal
-    values with deviation `scale`. arange: 0, 1, 2, ... times `scale`. constant: `value`.
+    values with deviation `scale`. laser_qkv: over `range` as LaserAttentionGrad's page says. arange: 0, 1, 2, ...
+    times `scale`. constant: `value`.
 
     Args:
         spec: of the tensor.
@@ -39,14 +45,9 @@ def make_fill(spec: TensorSpec, where: str, parts: Sequence[tuple[int, int]] = (
 
 def _filled(spec: TensorSpec, where: str, parts: Sequence[tuple[int, int]]) -> Array:
     shape = tuple(spec.shape)
-    random = np.random.RandomState(spec.seed)
     match spec.fill:
-        case "normal":
-            wide = random.standard_normal(shape) * spec.scale
-        case "uniform":
-            wide = (random.random_sample(shape) * 2 - 1) * spec.scale
-        case "softmax_rows":
-            wide = _softmax_rows(random.standard_normal(shape) * spec.scale, parts)
+        case "normal" | "uniform" | "softmax_rows" | "laser_qkv":
+            wide = _drawn(spec, parts)
         case "arange":
             wide = np.arange(np.prod(shape), dtype=np.float64).reshape(shape) * spec.scale
         case "zeros":
@@ -65,6 +66,35 @@ def _filled(spec: TensorSpec, where: str, parts: Sequence[tuple[int, int]]) -> A
         case _:
             raise InputError(f"{where}: no fill given")
     return round_once(wide, spec.element)
+
+
+def _drawn(spec: TensorSpec, parts: Sequence[tuple[int, int]]) -> Array:
+    """Return random values, not rounded."""
+    shape = tuple(spec.shape)
+    random = np.random.RandomState(spec.seed)
+    if spec.fill == "laser_qkv":
+        return _laser_qkv(spec, random)
+    if spec.fill == "uniform":
+        return np.asarray((random.random_sample(shape) * 2 - 1) * spec.scale)
+    wide = np.asarray(random.standard_normal(shape) * spec.scale)
+    return _softmax_rows(wide, parts) if spec.fill == "softmax_rows" else wide
+
+
+def _laser_qkv(spec: TensorSpec, random: np.random.RandomState) -> Array:
+    """Return query, key or value as the page of LaserAttentionGrad makes them.
+
+    A range within [-100, 100] is drawn from evenly. For any other, values are normal: their mean is drawn from
+    [-100, 100], their deviation from [1, 25]. Source: LaserAttentionGradOperation page.
+    """
+    shape = tuple(spec.shape)
+    assert spec.range is not None
+    low, high = spec.range
+    if low >= -WIDEST_EVEN and high <= WIDEST_EVEN:
+        return low + random.random_sample(shape) * (high - low)
+    mean = (random.random_sample() * 2 - 1) * WIDEST_EVEN
+    least, most = _DEVIATIONS
+    deviation = least + random.random_sample() * (most - least)
+    return mean + random.standard_normal(shape) * deviation
 
 
 def _softmax_rows(x: Array, parts: Sequence[tuple[int, int]]) -> Array:

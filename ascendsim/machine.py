@@ -455,7 +455,8 @@ def _prepare(scenario: Scenario, *, with_data: bool, arrays: Mapping[str, Array]
     kind = _kernel_type(scenario, device, operator)
     block_dim = scenario.block_dim or _block_dim(operator, argument) or device.most_blocks(kind)
     work = None if operator is None or operator.work is None else operator.work(argument, block_dim)
-    notes = _notes(scenario, operator, inputs)
+    told = () if operator is None or operator.told is None else operator.told(argument)
+    notes = (*told, *_notes(scenario, operator, inputs))
     return _Prepared(scenario, device, block_dim, kind, kernel, gm, argument, inputs, notes, work)
 
 

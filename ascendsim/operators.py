@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from ascendsim import lag_operator
 from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT, HALF, INT8, INT32, DType
 from ascendsim.errors import Finding, InputError
@@ -54,6 +55,7 @@ from ascendsim.op_host.matmul import (
 from ascendsim.op_host.softmax_grad_operator import SoftmaxGradOperatorTiling, TmpBytes, operator_tiling
 from ascendsim.op_kernel.fag_operator import flash_attention_score_grad
 from ascendsim.op_kernel.fast_softmax_grad_operator import fast_softmax_grad
+from ascendsim.op_kernel.laser_attention_grad import laser_attention_grad
 from ascendsim.op_kernel.matmul import matmul, matmul_bias
 from ascendsim.op_kernel.softmax_grad_operator import softmax_grad_operator
 from ascendsim.record import Kernel
@@ -140,6 +142,8 @@ class Operator:
     """(validated [tiling]) -> (rows, their length) of each part of its flat inputs, for fill = "softmax_rows"."""
     prescribed: frozenset[str] = frozenset()
     """Keys of [tiling] that prescribe what the host else decides."""
+    told: Callable[[Any], tuple[Finding, ...]] | None = None
+    """What `host` returned -> what the host side tells of a call that it takes."""
     work: Callable[[Any, int], Work] | None = None
     """(what `host` returned, block_dim) -> its floating-point operations, and who does how much of them."""
 
@@ -289,6 +293,18 @@ def _fsg_reference(
     return {name: Reference(*found) for name, found in fsg_reference(inputs, keys, outputs, device).items()}
 
 
+def _lag_reference(
+    inputs: Mapping[str, Array],
+    keys: lag_operator.LagKeys,
+    outputs: Mapping[str, DType],
+    device: Device,
+    wanted: Wanted,
+) -> dict[str, Reference]:
+    del wanted
+    found = lag_operator.lag_reference(inputs, keys, outputs, device)
+    return {name: Reference(*values) for name, values in found.items()}
+
+
 OPERATORS = {
     "softmax_grad": Operator(
         name="softmax_grad",
@@ -366,6 +382,28 @@ OPERATORS = {
         parts=fsg_parts,
         prescribed=FSG_PRESCRIBED,
         work=fsg_work,
+    ),
+    "laser_attention_grad": Operator(
+        name="laser_attention_grad",
+        tensors=(*lag_operator.INPUTS, *lag_operator.OUTPUTS, *lag_operator.OPTIONAL),
+        outputs=(*lag_operator.OUTPUTS, *lag_operator.UNWRITTEN),
+        queues={},
+        tiling_model=lag_operator.LagKeys,
+        kernel=laser_attention_grad,
+        host=lag_operator.lag_host,
+        reference=_lag_reference,
+        shapes=None,
+        kernel_type=KernelType.MIX_AIC_1_2,
+        optional=frozenset(lag_operator.OPTIONAL),
+        workspace_bytes=lag_operator.lag_workspace_bytes,
+        block_dim=lag_operator.lag_block_dim,
+        makes=lag_operator.MADE,
+        made=lag_operator.lag_made,
+        unwritten=frozenset(lag_operator.UNWRITTEN),
+        notes=lag_operator.lag_notes,
+        told=lag_operator.lag_told,
+        prescribed=lag_operator.PRESCRIBED,
+        work=lag_operator.lag_work,
     ),
 }
 

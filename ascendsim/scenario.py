@@ -41,11 +41,16 @@ class TensorSpec(_Model):
     shape: list[int] = Field(min_length=1)
     dtype: str
     fill: (
-        Literal["normal", "uniform", "softmax_rows", "arange", "zeros", "ones", "constant", "operator", "array"] | None
+        Literal[
+            "normal", "uniform", "softmax_rows", "laser_qkv", "arange", "zeros", "ones", "constant", "operator", "array"
+        ]
+        | None
     ) = None
     seed: int | None = Field(default=None, ge=0, lt=SEEDS)
     scale: float = 1.0
     value: float = 0.0
+    range: list[float] | None = Field(default=None, min_length=2, max_length=2)
+    """Least and largest value, fill laser_qkv."""
     file: str | None = None
     key: str | None = None
 
@@ -67,9 +72,22 @@ class TensorSpec(_Model):
             raise ValueError("an input needs exactly one of fill and file")
         if self.role == "output" and given:
             raise ValueError(f"an output takes no {given[0]}")
-        if self.fill in ("normal", "uniform", "softmax_rows") and self.seed is None:
+        if self.fill in ("normal", "uniform", "softmax_rows", "laser_qkv") and self.seed is None:
             raise ValueError(f"fill = {self.fill!r} needs a seed, so that every run has the same data")
+        self._check_range()
         return self
+
+    def _check_range(self) -> None:
+        """The range belongs to one fill, which needs it."""
+        is_ranged = self.fill == "laser_qkv"
+        if is_ranged and self.range is None:
+            raise ValueError('fill = "laser_qkv" needs range = [least, largest], such as range = [-2.0, 2.0]')
+        if self.range is None:
+            return
+        if not is_ranged:
+            raise ValueError('range belongs to fill = "laser_qkv"; other fills take scale')
+        if not self.range[0] <= self.range[1] or not all(map(math.isfinite, self.range)):
+            raise ValueError(f"range = {self.range}: must be the least value, then the largest, both finite")
 
     @property
     def element(self) -> DType:

@@ -1,8 +1,9 @@
 """The answer of `ascendsim fag` for the terminal, as lines."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, fields
 
+from ascendsim.aligned import aligned
 from ascendsim.fag_answer import FagAnswer, Work
 from ascendsim.op_host.fag_dealing import Block
 from ascendsim.op_host.fag_estimate import MATMULS
@@ -79,15 +80,6 @@ def _reason(reason: Reason) -> Iterator[str]:
     yield f"  source: {reason.source}"
 
 
-def _table(rows: Sequence[Sequence[object]], left: frozenset[int] = frozenset({0})) -> Iterator[str]:
-    """Yield rows as aligned lines; columns in `left` are text, the others numbers."""
-    cells = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-    for row in cells:
-        parts = [c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
-        yield ("  " + "  ".join(parts)).rstrip()
-
-
 def _named(values: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
@@ -99,10 +91,10 @@ def _tiling(found: FagAnswer, tiling: FagTiling) -> Iterator[str]:
     yield ""
     yield "Workspace of the kernel, in order"
     rows = [("", "B", "of it used", ""), *((t.name, t.bytes, t.payload_bytes, t.formula) for t in tiling.terms)]
-    yield from _table(rows, frozenset({0, 3}))
+    yield from aligned(rows, frozenset({0, 3}))
     if found.report.graph_tensors:
         yield "Tensors that the interface adds"
-        yield from _table(
+        yield from aligned(
             [(t.name, t.bytes, f"{list(t.shape)} {t.dtype}") for t in found.report.graph_tensors], frozenset({0, 2})
         )
     if found.call is not None and found.report.graph_tensors:
@@ -207,7 +199,7 @@ def _map(found: MemoryMap) -> Iterator[str]:
         f"{found.free_bytes:,} B free"
     )
     rows = [("", "from", "B", "needed"), *(_area(area) for area in map(asdict, found.areas))]
-    yield from _table(rows)
+    yield from aligned(rows)
 
 
 def _area(area: dict[str, object]) -> tuple[object, ...]:
@@ -227,7 +219,7 @@ def _estimate(found: FagAnswer) -> Iterator[str]:
     yield f"  largest block, {e.rows} x {e.columns}{heads}, in cycles"
     yield from (
         f"  {line}"
-        for line in _table(
+        for line in aligned(
             [
                 ("cube 1", block.cube_1),
                 ("vector", block.vector),
@@ -238,7 +230,7 @@ def _estimate(found: FagAnswer) -> Iterator[str]:
         )
     )
     yield f"  what binds: {block.binds}"
-    yield from _table([(phase.name, phase.cycles, phase.binds) for phase in e.phases], frozenset({0, 2}))
+    yield from aligned([(phase.name, phase.cycles, phase.binds) for phase in e.phases], frozenset({0, 2}))
     yield f"  head and tail of main: {e.head_tail_cycles:,} cycles"
     yield f"  in all {e.cycles:,} cycles, {e.us:,.1f} us at {found.device.clock_mhz} MHz"
     yield (

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
 LONG_SCENARIOS = (
     *("fag_llama7b_layer", "fag_tuning_balance", "fag_tuning_s6144", "fag_tuning_s9216"),
-    "fast_softmax_grad_32_lengths",
+    *("fast_softmax_grad_32_lengths", "laser_attention_grad_192", "laser_attention_grad_8192"),
 )
 """Thousands of score blocks, or a hundred million rows, on a whole chip: `make deep` runs them."""
 SCENARIOS = sorted({path.stem for path in (ROOT / "scenarios").glob("*.toml")} - set(LONG_SCENARIOS))

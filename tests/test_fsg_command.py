@@ -114,9 +114,9 @@ def test_prescribed_numbers():
     [
         (("--q-seq-len", "8,x"), "--q-seq-len 8,x: want whole numbers joined by commas, such as 487,16,532,413"),
         (("--rsv", "0"), "rsv has 1 bytes: must be 8"),
-        (("--tensor", "yGrad"), "--tensor yGrad: want NAME=HOW, such as yInput=bf16; HOW is null, a type"),
+        (("--tensor", "yGrad"), "--tensor yGrad: want NAME=HOW, such as yInput=bf16; HOW is null, empty, a type"),
         (("--tensor", "y=half"), "--tensor y=half: FastSoftMaxGradOperation has yInput, yGrad, output"),
-        (("--tensor", "yInput=format="), "--tensor yInput=format=: want null, a type"),
+        (("--tensor", "yInput=format="), "--tensor yInput=format=: want null, empty, a type"),
         (("--set", "tile=3"), "--set tile: unknown; it may be tile_rows, tmp_bytes, cores, buffers"),
         (("--set", "tile_rows=0"), "--set tile_rows = 0: must be a whole number of at least 1"),
         (("--set", "cores=49"), "cores = 49: Ascend910B1 has 48 AIVs; choose at most that many"),

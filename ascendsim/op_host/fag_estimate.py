@@ -31,8 +31,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.device import CubeCost, Device
+from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT
+from ascendsim.op_host.estimates import Phase, instruction_cycles, pass_phase, product_cycles, rate
 from ascendsim.op_host.fag_call import COMPRESSED_MASK_MODES, CUBE, FagCall
 from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Dealing, Group, shares, vector_step
 from ascendsim.op_host.fag_result import FagTiling
@@ -47,29 +48,6 @@ _MASK_LANES = 128
 
 MATMULS: Final = 5
 """Matrix products that count as work: S, dA, dQ, dK, dV."""
-
-
-def product_cycles(m: int, n: int, k: int, base: BaseBlock, cost: CubeCost) -> int:
-    """Return the cycles of a product cut into base blocks: one Mmad with its whole start for each."""
-    return sum(
-        (cost.startup + cost.occupancy_cycles(rows, columns, depth)) * down * across * deep
-        for rows, down in _pieces(m, base.m)
-        for columns, across in _pieces(n, base.n)
-        for depth, deep in _pieces(k, base.k)
-    )
-
-
-def _rate(device: Device, path: str) -> float:
-    """Bytes per cycle of long transfers on a path by itself."""
-    return min(line.bytes_per_cycle for line in device.transfer[path].lines)
-
-
-def _pieces(length: int, step: int) -> Iterator[tuple[int, int]]:
-    whole, rest = divmod(length, step)
-    if whole:
-        yield step, whole
-    if rest:
-        yield rest, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,21 +74,6 @@ class Stages:
     def alone(self) -> int:
         """Cycles of a block that nothing overlaps."""
         return self.cube_1 + self.vector + self.cube_2
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """Cycles of a phase on its busiest core.
-
-    Attributes:
-        name: pre, row term, main or post.
-        cycles: in all.
-        binds: what takes longest in it.
-    """
-
-    name: str
-    cycles: int
-    binds: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +226,7 @@ class _Model:
 
     def _sub_tile(self, rows: int, width: int, has_mask: bool) -> int:
         """Steps A and B of a sub-tile with so many padded columns."""
-        return sum(self._instruction(*step) for step in self._steps(rows * width, rows, has_mask))
+        return sum(instruction_cycles(self.device, *step) for step in self._steps(rows * width, rows, has_mask))
 
     def _steps(self, elements: int, rows: int, has_mask: bool) -> Iterator[tuple[str, str, float]]:
         """Yield (family, types, repeats) of the instructions of a sub-tile."""
@@ -297,12 +260,7 @@ class _Model:
         steps += [("BlockReduceSum", "float", rows / 8), ("Brcb", "b32", rows / 8)]
         if self.element is not FLOAT:
             steps += [("Cast", f"{self.element}->float", repeats)] * 2
-        return sum(self._instruction(*step) for step in steps)
-
-    def _instruction(self, family: str, types: str, repeats: float) -> int:
-        """Cycles of a vector instruction by itself, without bank conflicts."""
-        cost = self.device.vector[family][types]
-        return cost.startup + max(cost.min_issue, ceil(cost.per_repeat * ceil(repeats))) + cost.drain
+        return sum(instruction_cycles(self.device, *step) for step in steps)
 
     # --- memory ---
 
@@ -318,16 +276,16 @@ class _Model:
         vector_in = scores * (2 * FLOAT_BYTES + bytes_a_score) + 3 * heads * rows * DATABLOCK_BYTES
         vector_out = 2 * scores * size
         halves = AIV_PER_AIC if self.is_ahead else 1
-        rate = {name: _rate(self.device, name) for name in ("gm_to_l1_hit", "l0c_to_gm", "gm_to_ub_hit", "ub_to_gm")}
+        alone = {name: rate(self.device, name) for name in ("gm_to_l1_hit", "l0c_to_gm", "gm_to_ub_hit", "ub_to_gm")}
         share = {name: self.device.link_bytes_per_cycle(name) / self._working for name in ("l2_read", "gm_write")}
         served = 1 if self.is_ahead else AIV_PER_AIC
         return {
             "reads from L2": ceil((cube_in + vector_in) / share["l2_read"]),
             "writes to GM": ceil((cube_out + vector_out) / share["gm_write"]),
-            "MTE2 of the AIC": ceil(served * cube_in / rate["gm_to_l1_hit"]),
-            "FIX": ceil(served * cube_out / rate["l0c_to_gm"]),
-            "MTE2 of an AIV": ceil(vector_in / halves / rate["gm_to_ub_hit"]),
-            "MTE3 of an AIV": ceil(vector_out / halves / rate["ub_to_gm"]),
+            "MTE2 of the AIC": ceil(served * cube_in / alone["gm_to_l1_hit"]),
+            "FIX": ceil(served * cube_out / alone["l0c_to_gm"]),
+            "MTE2 of an AIV": ceil(vector_in / halves / alone["gm_to_ub_hit"]),
+            "MTE3 of an AIV": ceil(vector_out / halves / alone["ub_to_gm"]),
         }
 
     def _pse_bytes(self) -> int:
@@ -348,14 +306,16 @@ class _Model:
         zeroed = 0 if pre is None else pre.cores * (pre.dq_elements + pre.dk_elements + pre.dv_elements)
         if pre is not None and (zeroed or pre.expands_mask):
             expanded = pre.cores * pre.mask_elements if pre.expands_mask else 0
-            found.append(self._pass("pre", pre.cores, expanded / 8, zeroed * FLOAT_BYTES + expanded, 0, "hbm_read"))
+            found.append(
+                pass_phase(self.device, "pre", pre.cores, expanded / 8, zeroed * FLOAT_BYTES + expanded, 0, "hbm_read")
+            )
         if row_term is not None:
             rows = self.call.shape.q_rows
             steps = ceil_div(row_term.rows_per_core, row_term.rows_per_step)
             vector = steps * self._row_term(min(row_term.rows_per_step, row_term.rows_per_core))
             read = 2 * rows * self.call.shape.dv * self.call.element_bytes
             found.append(
-                self._pass("row term", row_term.cores, read, rows * DATABLOCK_BYTES, vector, "hbm_read"),
+                pass_phase(self.device, "row term", row_term.cores, read, rows * DATABLOCK_BYTES, vector, "hbm_read"),
             )
         return tuple(found)
 
@@ -368,16 +328,8 @@ class _Model:
         elements = (shape.q_rows + shape.kv_rows) * shape.d + (shape.kv_rows * shape.dv if has_dv else 0)
         per_core = ceil_div(elements, post.cores)
         steps, repeats = ceil_div(per_core, post.step_elements), min(per_core, post.step_elements) / _LANES
-        vector = steps * self._instruction("Muls", "float", repeats)
+        vector = steps * instruction_cycles(self.device, "Muls", "float", repeats)
         if self.element is not FLOAT:
-            vector += steps * self._instruction("Cast", f"float->{self.element}", repeats)
+            vector += steps * instruction_cycles(self.device, "Cast", f"float->{self.element}", repeats)
         read, written = elements * FLOAT_BYTES, elements * self.call.element_bytes
-        return (self._pass("post", post.cores, read, written, vector, "l2_read"),)
-
-    def _pass(self, name: str, cores: int, read: float, written: float, vector: int, link: str) -> Phase:
-        """Return a phase of so many AIVs that read and write so many bytes together, and compute so long each."""
-        load = min(_rate(self.device, "gm_to_ub_hit"), self.device.link_bytes_per_cycle(link) / cores)
-        store = min(_rate(self.device, "ub_to_gm"), self.device.link_bytes_per_cycle("gm_write") / cores)
-        bounds = {"reads": ceil(read / cores / load), "writes": ceil(written / cores / store), "vector": vector}
-        binds, cycles = max(bounds.items(), key=lambda item: item[1])
-        return Phase(name, cycles, binds)
+        return (pass_phase(self.device, "post", post.cores, read, written, vector, "l2_read"),)

@@ -15,7 +15,8 @@ from ascendsim.memory import GlobalTensor, LocalTensor
 from ascendsim.op_host.fag_parts import Rows, nz_sum_at
 from ascendsim.op_host.fag_private_sums import GradientName, Round, Strip, groups
 from ascendsim.op_host.fag_same_ab import SameAbTiling
-from ascendsim.op_kernel.fag_tiles import NZ_BLOCKS, pass_on
+from ascendsim.op_kernel.attention import pass_on
+from ascendsim.op_kernel.fag_tiles import NZ_BLOCKS
 from ascendsim.record import AiCore, tile
 from ascendsim.terms import CUBE_SIDE, HardEvent, Pipe, ceil_div
 from ascendsim.tpipe import TBuf

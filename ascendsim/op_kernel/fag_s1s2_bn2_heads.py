@@ -13,9 +13,10 @@ from ascendsim.memory import GlobalTensor, LocalTensor
 from ascendsim.op_host.fag_dealing import Block
 from ascendsim.op_host.fag_parts import Rows
 from ascendsim.op_host.fag_s1s2_bn2 import S1s2Bn2Tiling
+from ascendsim.op_kernel.attention import pass_on
 from ascendsim.op_kernel.fag_s1s2_bn2_places import key_sums, query_sums, sum_at
 from ascendsim.op_kernel.fag_tensors import Tensors
-from ascendsim.op_kernel.fag_tiles import NZ_BLOCKS, nz_to_rows, pass_on
+from ascendsim.op_kernel.fag_tiles import NZ_BLOCKS, nz_to_rows
 from ascendsim.record import AiCore, tile
 from ascendsim.terms import CUBE_SIDE, MAX_REPEAT_TIMES, HardEvent, Pipe, RoundMode, align_up, ceil_div
 from ascendsim.tpipe import TBuf

@@ -27,6 +27,7 @@ from ascendsim.op_host.fag_parts import score_pitch
 from ascendsim.op_host.fag_s1s2_bn2 import RowTermUb, S1s2Bn2Tiling
 from ascendsim.op_host.softmax import soft_max_grad_tiling_func
 from ascendsim.op_host.softmax_family import soft_max_tiling_func
+from ascendsim.op_kernel.attention import pass_on
 from ascendsim.op_kernel.fag_options import (
     MasksAt,
     bias_at,
@@ -55,7 +56,6 @@ from ascendsim.op_kernel.fag_tiles import (
     load_drop,
     load_mask,
     load_scores,
-    pass_on,
     to_columns,
     to_rows,
     zero_columns,

@@ -39,6 +39,7 @@ from ascendsim.op_host.fag_same_ab import Products, RowTermUb, block_products
 from ascendsim.op_host.fag_tiling_s1s2_bn2gs1s2 import NZ_SPARE
 from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
 from ascendsim.op_host.softmax import soft_max_grad_tiling_func
+from ascendsim.op_kernel.attention import pass_on
 from ascendsim.op_kernel.fag_options import (
     MasksAt,
     all_kept,
@@ -72,7 +73,6 @@ from ascendsim.op_kernel.fag_tiles import (
     load_drop,
     load_mask,
     load_scores,
-    pass_on,
     probabilities,
     to_columns,
     to_rows,

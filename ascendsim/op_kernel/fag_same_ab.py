@@ -33,6 +33,7 @@ from ascendsim.op_host.fag_parts import BUFFERS, Rows, nz_sum_at, score_pitch
 from ascendsim.op_host.fag_private_sums import PrivateSums, RoundBlock
 from ascendsim.op_host.fag_same_ab import Products, SameAbTiling, block_products
 from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
+from ascendsim.op_kernel.attention import tell, turns, wait_for
 from ascendsim.op_kernel.fag_l1_custom import (
     BLOCK,
     L1Queues,
@@ -80,7 +81,7 @@ from ascendsim.op_kernel.fag_tiles import (
 )
 from ascendsim.op_kernel.matmul import Operands, Queues, init_queues, iterate_all
 from ascendsim.record import AiCore, tile
-from ascendsim.terms import CUBE_SIDE, CrossMode, HardEvent, Pipe, TPosition, align_up
+from ascendsim.terms import CUBE_SIDE, HardEvent, Pipe, TPosition, align_up
 
 SCORES_ARE_THERE = 1
 """Flag of the AIC: both score products of a block are in GM. One more for odd rounds, as below."""
@@ -118,18 +119,6 @@ def _flag(flag: int, block: Block, t: SameAbTiling) -> int:
     return flag + block.turn % max(BUFFERS, t.look_ahead + 1)
 
 
-@tile
-def _set(asc: AiCore, pipe: Pipe, flag_id: int) -> None:
-    """Tell the other side of an AIC and its AIVs."""
-    asc.cross_core_set_flag(CrossMode.AIC_AIV, pipe, flag_id)
-
-
-@tile
-def _wait(asc: AiCore, flag_id: int) -> None:
-    """Load nothing before the other side has told."""
-    asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, flag_id)
-
-
 # ---- AIC -------------------------------------------------------------------------------------------------------------
 
 
@@ -137,16 +126,16 @@ def _cube(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
     core = asc.get_block_idx()
     queues = _init_queues(asc, gm, t)
     blocks = tuple(t.dealing.of_core(core))
-    for turn in range(len(blocks) + t.look_ahead):
-        if turn < len(blocks):
-            _score_products(asc, gm, queues, blocks[turn], core, t)
-            _set(asc, Pipe.FIX, _flag(SCORES_ARE_THERE, blocks[turn], t))
-        if turn >= t.look_ahead:
-            before = blocks[turn - t.look_ahead]
-            _wait(asc, _flag(TILES_ARE_THERE, before, t))
+    for begun, back in turns(len(blocks), t.look_ahead):
+        if begun is not None:
+            _score_products(asc, gm, queues, blocks[begun], core, t)
+            tell(asc, Pipe.FIX, _flag(SCORES_ARE_THERE, blocks[begun], t))
+        if back is not None:
+            before = blocks[back]
+            wait_for(asc, _flag(TILES_ARE_THERE, before, t))
             _gradient_products(asc, gm, queues, before, core, t)
             if before is blocks[-1] or t.private:
-                _set(asc, Pipe.FIX, _flag(SUMS_ARE_THERE, before, t))
+                tell(asc, Pipe.FIX, _flag(SUMS_ARE_THERE, before, t))
 
 
 def _init_queues(asc: AiCore, gm: Tensors, t: SameAbTiling) -> Queues | L1Queues:
@@ -355,16 +344,16 @@ def _vector(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
         for last in t.dealing.of_core(core):
             _vector_turn(asc, gm, share, last, core, t)
         if last:
-            _wait(asc, _flag(SUMS_ARE_THERE, last, t))
+            wait_for(asc, _flag(SUMS_ARE_THERE, last, t))
     asc.sync_all()
     store_gradients(asc, (gm.dq, gm.dk, gm.dv), gm.workspace, buffer, t)
 
 
 def _vector_turn(asc: AiCore, gm: Tensors, share: "_Share", block: Block, core: int, t: SameAbTiling) -> None:
     """Wait for a block's scores, make its tiles, and say so."""
-    _wait(asc, _flag(SCORES_ARE_THERE, block, t))
+    wait_for(asc, _flag(SCORES_ARE_THERE, block, t))
     _vector_block(asc, gm, share, block, core, t)
-    _set(asc, Pipe.MTE3, _flag(TILES_ARE_THERE, block, t))
+    tell(asc, Pipe.MTE3, _flag(TILES_ARE_THERE, block, t))
 
 
 def _vector_rounds(asc: AiCore, gm: Tensors, share: "_Share", core: int, t: SameAbTiling, private: PrivateSums) -> None:
@@ -376,7 +365,7 @@ def _vector_rounds(asc: AiCore, gm: Tensors, share: "_Share", core: int, t: Same
         if turn == 0:
             continue
         if before:
-            _wait(asc, _flag(SUMS_ARE_THERE, before.block, t))
+            wait_for(asc, _flag(SUMS_ARE_THERE, before.block, t))
         asc.sync_all()
         add_tiles(asc, gm.workspace, share.ub.buffer, private.rounds[turn - 1], t)
         asc.sync_all()

@@ -18,6 +18,7 @@ from ascendsim.isa.move import CopyRepeatParams, DataCopyExtParams, DataCopyPara
 from ascendsim.memory import GlobalTensor, LocalTensor
 from ascendsim.op_host.fag_parts import MainUb
 from ascendsim.op_host.softmax_family import soft_max_tiling_func
+from ascendsim.op_kernel.attention import pass_on
 from ascendsim.op_kernel.drop_out import DropOutMode, DropOutShapeInfo, drop_out
 from ascendsim.op_kernel.select_with_bytes_mask import SelectWithBytesMaskShapeInfo, select_with_bytes_mask
 from ascendsim.op_kernel.simple_softmax import simple_softmax
@@ -303,12 +304,6 @@ def step_b(
         asc.mul(d_a, p, d_a, sub.count)
         asc.pipe_barrier(Pipe.V)
     store_narrow(asc, result, d_a, at.grad, ub, sub, turn, STEP_B)
-
-
-def pass_on(asc: AiCore, event: HardEvent, event_id: int) -> None:
-    """Let one pipe wait for what the other has done so far."""
-    asc.set_flag(event, event_id)
-    asc.wait_flag(event, event_id)
 
 
 def load_scores(asc: AiCore, dst: LocalTensor, src: GlobalTensor, sub: SubTile) -> None:

@@ -22,6 +22,7 @@ from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block
 from ascendsim.op_host.fag_parts import BUFFERS, Rows, nz_sum_at
 from ascendsim.op_host.fag_tiling_n import NZ_SPARE
 from ascendsim.op_host.fag_whole_heads import Span, Strides, WholeHeadsTiling, WholeHeadsUb, strides_of
+from ascendsim.op_kernel.attention import pass_on
 from ascendsim.op_kernel.fag_batch import init_batch_queues, iterate_batch
 from ascendsim.op_kernel.fag_heads_pass import (
     ID,
@@ -40,7 +41,7 @@ from ascendsim.op_kernel.fag_heads_pass import (
 from ascendsim.op_kernel.fag_passes import Gradient, expand_drop_mask, store_sums
 from ascendsim.op_kernel.fag_served import AIVS, end_turn, flag_of, serve, start_turn, wait_for_scores, wait_for_sums
 from ascendsim.op_kernel.fag_tensors import Tensors
-from ascendsim.op_kernel.fag_tiles import BITS, pass_on
+from ascendsim.op_kernel.fag_tiles import BITS
 from ascendsim.op_kernel.matmul import Queues
 from ascendsim.record import AiCore, tile
 from ascendsim.terms import CUBE_SIDE, CrossMode, HardEvent, Pipe, TPosition, align_up

@@ -190,7 +190,7 @@ class Attention:
                 p, kept = of_rows.p[:, those], of_rows.kept_of(those)
                 if skipped is not None:
                     p = np.where(skipped[at][np.ix_(rows, those)], 0.0, p)
-                d_s = p * (d_o @ v[those].T * kept - (d_o * of_rows.out).sum(axis=-1, keepdims=True))
+                d_s = d_scores(p, kept, v[those], d_o, of_rows.out)
                 if for_q:
                     d_q[(*at, rows)] = self.scale * (d_s @ k[those])
                 if len(columns):
@@ -249,6 +249,19 @@ class Attention:
             p[hidden_rows] = 0.0
         kept = np.ones((1, 1)) if call.drop_mask is None else call.kept(at)[rows] / self.keep_prob
         return _Rows(p, kept, largest, total, (p * kept) @ _wide(call.v[of]), hidden_rows)
+
+
+def d_scores(p: Array, kept: Array | float, v: Array, d_out: Array, out: Array) -> Array:
+    """Return dS of some rows of a head.
+
+    Args:
+        p: probabilities [rows, S2].
+        kept: what dropout multiplies them with.
+        v: value, [S2, Dv].
+        d_out: gradient of the output, [rows, Dv].
+        out: the output, [rows, Dv].
+    """
+    return np.asarray(p * (d_out @ v.T * kept - (d_out * out).sum(axis=-1, keepdims=True)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import codes_buffers
 import codes_cube
 import codes_fag
 import codes_instructions
+import codes_lag
 import codes_order
 import codes_softmax
 import pytest
@@ -20,8 +21,8 @@ from ascendsim.catalogue import entries
 from ascendsim.terms import HardEvent
 
 PARTS = (
-    *(codes_advice, codes_attention, codes_buffers, codes_cube, codes_fag, codes_instructions, codes_order),
-    *(codes_softmax, codes_atb),
+    *(codes_advice, codes_attention, codes_buffers, codes_cube, codes_fag, codes_instructions, codes_lag),
+    *(codes_order, codes_softmax, codes_atb),
 )
 """Modules that fill the table."""
 
