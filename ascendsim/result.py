@@ -13,6 +13,7 @@ from ascendsim import analysis, leaning, tuning
 from ascendsim.comparison import Comparison, Figures
 from ascendsim.computed import Sample
 from ascendsim.conflicts import BankLoss, bank_losses
+from ascendsim.critical import Step, critical_path
 from ascendsim.device import Device, Status
 from ascendsim.engine.base import Timeline, Wait
 from ascendsim.error_bar import ErrorBar, error_bar
@@ -182,6 +183,11 @@ class RunResult:
     def balances(self) -> tuple[tuning.Balance, ...]:
         """How evenly the work of every pipe but S lies on its cores."""
         return tuning.balances(self.program, self.timeline)
+
+    @cached_property
+    def critical_path(self) -> tuple[Step, ...]:
+        """The stretches of rows that make the run as long as it is; they tile [0, makespan)."""
+        return critical_path(self.program, self.timeline, self.device)
 
     @cached_property
     def unit_use(self) -> tuple[tuning.UnitUse, ...]:

@@ -78,8 +78,9 @@ LAYERS = {
     "work": set(),
     "comparison": set(),
     "tuning": {"analysis", "engine", "program", "terms"},
+    "critical": {"device", "engine", "program", "terms"},
     "result": {
-        *("comparison", "tuning", "work"),
+        *("comparison", "critical", "tuning", "work"),
         *(
             "analysis",
             "computed",
