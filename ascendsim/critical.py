@@ -12,24 +12,28 @@ its link has a stretch of its own for what the sharing added (`Edge.LINK`).
 What comes behind a flag or barrier that was held, on its pipe, waited for the same: it has that one's edge, however
 short the flag or barrier itself is.
 
-Of several that released a row in one cycle the path follows the pipe's own order first, then the row that the engine
-names. Another path of the same length may exist.
+Of several rows that are complete last, the path ends on the core that pictures show (`analysis.last_block`). Of several
+that released a row in one cycle it follows the pipe's own order first, then the row that the engine names. Another path
+of the same length may exist.
 
 **Part of a run.** Where rows were not kept the walk cannot go on: what lies before is one step of no row, with
 `Edge.UNKNOWN`. The end of a long run is kept, so its path is known from there back to the first row that is missing.
 """
 
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendsim.analysis import Rows, last_block
 from ascendsim.device import Device
 from ascendsim.engine.base import Kind, Timeline, Wait
 from ascendsim.program import Program
-from ascendsim.terms import Pipe
+from ascendsim.terms import CoreKind, Pipe
 
 Ints = NDArray[Any]
 
@@ -118,7 +122,92 @@ def critical_path(program: Program, timeline: Timeline, device: Device) -> tuple
     """Return the critical path by time; its steps tile [0, makespan)."""
     if timeline.makespan_cycles == 0:
         return ()
-    return _Walk(program, timeline, device).path()
+    return _Walk(program, timeline, device).path(last_block(program, timeline))
+
+
+# ---- what it says -----------------------------------------------------------------------------------------------
+
+
+Lane = tuple[CoreKind | None, Pipe]
+"""A pipe on all cores of a kind; the scalar units of all kinds are one lane, (None, S)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathPlace:
+    """What one instruction of one source line has of the path, over all its stretches.
+
+    Attributes:
+        kind: the kind of its cores; None on the scalar unit.
+        pipe: where the stretches lie.
+        name: the call; "dispatch" in front where the scalar unit puts it into a queue.
+        line: source line.
+        count: rows.
+        cycles: of the path.
+    """
+
+    kind: CoreKind | None
+    pipe: Pipe
+    name: str
+    line: str
+    count: int
+    cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class PathShares:
+    """Cycles of the critical path; each dictionary adds up to the makespan, less `unknown_cycles`.
+
+    Attributes:
+        lanes: by pipe and edge, most cycles first.
+        edges: by edge, most cycles first.
+        lines: by source line, most cycles first.
+        places: by pipe, instruction and line, most cycles first.
+        unknown_cycles: begin of the run of which no path is known, because rows were not kept.
+    """
+
+    lanes: dict[Lane, dict[Edge, int]]
+    edges: dict[Edge, int]
+    lines: dict[str, int]
+    places: tuple[PathPlace, ...]
+    unknown_cycles: int
+
+
+def path_shares(program: Program, timeline: Timeline, path: Sequence[Step]) -> PathShares:
+    """Return what pipes, edges, lines and instructions have of a critical path."""
+    rows = Rows(program, timeline)
+    lanes: dict[Lane, Counter[Edge]] = defaultdict(Counter)
+    places: Counter[tuple[CoreKind | None, Pipe, str, str]] = Counter()
+    members: dict[tuple[CoreKind | None, Pipe, str, str], set[int]] = defaultdict(set)
+    known = [step for step in path if step.edge is not Edge.UNKNOWN]
+    for step in known:
+        at = timeline.position(step.row)
+        row = rows.row(at)
+        kind = None if step.pipe is Pipe.S else program.core_kind(step.core)
+        name = row.op.api if row.pipe is step.pipe else f"dispatch {row.op.api}"
+        lanes[kind, step.pipe][step.edge] += step.cycles
+        place = kind, step.pipe, name, program.lines[row.line]
+        places[place] += step.cycles
+        members[place].add(step.row)
+    edges: Counter[Edge] = sum(lanes.values(), Counter())
+    lines: Counter[str] = Counter()
+    for place, cycles in places.items():
+        lines[place[3]] += cycles
+    ordered = sorted(lanes.items(), key=lambda lane: (-lane[1].total(), lane[0][1], str(lane[0][0])))
+    return PathShares(
+        lanes={lane: _descending(own) for lane, own in ordered},
+        edges=_descending(edges),
+        lines=_descending(lines),
+        places=tuple(PathPlace(*p, len(members[p]), c) for p, c in _descending(places).items()),
+        unknown_cycles=timeline.makespan_cycles - edges.total(),
+    )
+
+
+Key = TypeVar("Key")
+
+
+def _descending(counts: Counter[Key]) -> dict[Key, int]:
+    """Most first; of equal ones that which came first on the path."""
+    return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
 
 # ---- the walk ---------------------------------------------------------------------------------------------------
@@ -149,6 +238,7 @@ class _Walk:
 
     def __init__(self, program: Program, timeline: Timeline, device: Device) -> None:
         self._timeline = timeline
+        self._block_cores = program.block_cores
         self._dispatch_cycles = device.scalar.dispatch_cycles.value
         self._depth: dict[Pipe, int] = {p: device.scalar.depth(p) for p in Pipe if p not in (Pipe.S, Pipe.ALL)}
         self._lanes = _Lanes(program, timeline)
@@ -156,10 +246,10 @@ class _Walk:
         c = {name: timeline[name] for name in (*names, "released_by", "stuck_cycles", "stretch_cycles")}
         self._column = c
 
-    def path(self) -> tuple[Step, ...]:
-        """Return the steps, first ones first."""
+    def path(self, block: int) -> tuple[Step, ...]:
+        """Return the steps that end on an AI Core or core, first ones first."""
         found: list[Step] = []
-        place: _Place | None = self._last()
+        place: _Place | None = self._last(block)
         while place is not None:
             if place.at == _GONE:
                 found.append(Step(-1, 0, place.until, Edge.UNKNOWN))
@@ -177,11 +267,11 @@ class _Walk:
         is_sync = self._get("kind", place.at) in (Kind.WAIT_FLAG, Kind.BARRIER)
         return is_sync and not place.is_dispatch and back.edge not in (*_OWN_ORDER, Edge.DISPATCH, Edge.START)
 
-    def _last(self) -> _Place:
-        """The row that is complete last: of several, that of the lowest core and pipe."""
+    def _last(self, block: int) -> _Place:
+        """The row of an AI Core or core that is complete last: of several, that of the highest core and lowest pipe."""
         makespan, c = self._timeline.makespan_cycles, self._column
-        last = np.flatnonzero(c["end"] == makespan)
-        order = np.lexsort((last, c["pipe"][last], c["core"][last]))
+        last = np.flatnonzero((c["end"] == makespan) & (c["core"] // self._block_cores == block))
+        order = np.lexsort((last, c["pipe"][last], -c["core"][last]))
         return _Place(int(last[order[0]]) if last.size else _GONE, is_dispatch=False, until=makespan)
 
     def _steps(self, place: _Place, back: _Back) -> list[Step]:
