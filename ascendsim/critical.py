@@ -260,6 +260,8 @@ class _Walk:
             if back.begin < place.until:
                 found += self._steps(place, back)
             place = back.to
+        if found and found[-1].edge not in (Edge.LINK, Edge.UNKNOWN):
+            found[-1] = replace(found[-1], edge=Edge.START)
         return tuple(reversed(found))
 
     def _holds(self, place: _Place, back: _Back) -> bool:

@@ -11,9 +11,9 @@ from ascendsim.cost import template_schedules
 from ascendsim.engine.base import Kind, Wait
 from ascendsim.result import RunResult
 from ascendsim.terms import Buffer, CoreKind, Pipe, ceil_div
+from ascendsim.trace.events import Ints, counter, picoseconds
 from ascendsim.trace.lanes import LANES, core_name, cores_here
-from ascendsim.trace.rows import moved_bytes
-from ascendsim.trace.text import Ints, counter, picoseconds
+from ascendsim.trace.texts import moved_bytes
 
 THROUGHPUT = ("GM_TO_UB", "GM_TO_L1", "GM_TO_TOTAL", "UB_TO_GM", "L1_TO_GM", "TOTAL_TO_GM")
 """Tracks of the throughput counters, in msopprof's order; those of L1 stay 0 without Cube cores. What Fixpipe stores is

@@ -31,11 +31,11 @@ from ascendsim import __version__, analysis
 from ascendsim.result import RunResult
 from ascendsim.terms import Pipe
 from ascendsim.trace.counters import buffers, links, local_bytes, queues, throughput, utilisation
+from ascendsim.trace.events import CYCLE_MHZ, Time, dumps, process, thread
 from ascendsim.trace.lanes import LANES, core_name, cores_here, sort_index
-from ascendsim.trace.marks import critical_path, findings
+from ascendsim.trace.marks import critical_path, findings, lanes
 from ascendsim.trace.parts import kept, renumbered, shown
 from ascendsim.trace.rows import RowEvents
-from ascendsim.trace.text import CYCLE_MHZ, Time, dumps, process, thread
 
 
 def trace_json(result: RunResult, time: Time = "us") -> str:
@@ -63,6 +63,7 @@ def trace_json(result: RunResult, time: Time = "us") -> str:
     rows = RowEvents(result, pairs, mhz)
     events = (
         *_metadata(result, lives),
+        *lanes(result),
         *critical_path(run, rows, mhz),
         *rows.all(),
         *findings(result, mhz),
@@ -102,3 +103,5 @@ def _metadata(result: RunResult, lives: Mapping[int, tuple[analysis.Life, ...]])
             yield from thread(pid, lane.tid, lane.sort_index)
         for buffer in buffers(result, core, lives[core]):
             yield from process(f"{pid} {buffer.name}", index)
+        if t.is_whole:
+            yield from process(f"{pid} queues", index)

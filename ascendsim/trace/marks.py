@@ -8,9 +8,9 @@ from ascendsim import analysis
 from ascendsim.critical import Edge, Step
 from ascendsim.errors import Finding
 from ascendsim.result import RunResult
+from ascendsim.trace.events import NS, Event, dumps, duration, picoseconds, process, thread, us
 from ascendsim.trace.lanes import LANES, USERMARK, core_name
 from ascendsim.trace.rows import RowEvents
-from ascendsim.trace.text import NS, Event, dumps, duration, picoseconds, process, thread, us
 
 PATH = "Critical path"
 """Process and lane of the critical path, above all cores."""
@@ -27,11 +27,7 @@ def critical_path(result: RunResult, rows: RowEvents, mhz: int) -> Iterator[str]
         mhz: clock of the trace.
     """
     named = [(step, rows.title(step.row)) for step in result.critical_path]
-    steps = [(step, title) for step, title in named if title is not None or step.edge is Edge.UNKNOWN]
-    if steps:
-        yield from process(PATH, 0)
-        yield from thread(PATH, PATH, 0)
-    for step, title in steps:
+    for step, title in ((s, t) for s, t in named if t is not None or s.edge is Edge.UNKNOWN):
         begin, end = picoseconds(step.begin_cycles, mhz), picoseconds(step.end_cycles, mhz)
         name, cname, args = _unknown(step) if title is None else _step(result, step, *title)
         yield slice_text(name, cname, (PATH, PATH), args, begin, duration(begin, end))
@@ -58,6 +54,21 @@ def slice_text(name: str, cname: str, place: tuple[str, str], args: Event, begin
     return f'{event[:-1]},"ts":{us(begin)},"dur":{us(length)}}}'
 
 
+def lanes(result: RunResult) -> Iterator[str]:
+    """Names and places of the lanes of all of these."""
+    if result.makespan_cycles:
+        yield from process(PATH, 0)
+        yield from thread(PATH, PATH, 0)
+    for core in sorted({int(result.timeline["core"][at]) for at, _, _ in _placed(result)}):
+        yield from thread(core_name(result, core), USERMARK.tid, USERMARK.sort_index)
+
+
+def _placed(result: RunResult) -> list[tuple[int, int, Finding]]:
+    """(Position of a row, its start, finding) of each finding, in order of time; none where there are no rows."""
+    found = [(*_row_of(result, finding), finding) for finding in result.findings if len(result.timeline)]
+    return sorted(found, key=lambda one: one[1])
+
+
 def findings(result: RunResult, mhz: int) -> Iterator[str]:
     """A mark of one cycle for each finding, at the first row in the trace of the line that it names.
 
@@ -65,15 +76,10 @@ def findings(result: RunResult, mhz: int) -> Iterator[str]:
     core. A finding that names no line of the program stands at the begin, on the first core. Marks that would cover
     each other come one behind the other.
     """
-    if not len(result.timeline):
-        return
-    placed = sorted(((_row_of(result, finding), finding) for finding in result.findings), key=lambda one: one[0][1:])
     free: dict[int, int] = {}
-    for (at, start), finding in placed:
+    for at, start, finding in _placed(result):
         core = int(result.timeline["core"][at])
         pid = core_name(result, core)
-        if core not in free:
-            yield from thread(pid, USERMARK.tid, USERMARK.sort_index)
         begin = max(picoseconds(start, mhz), free.get(core, 0))
         length = max(NS, picoseconds(1, mhz))
         free[core] = begin + length

@@ -8,7 +8,7 @@ import numpy as np
 from ascendsim import analysis
 from ascendsim.engine.base import Timeline
 from ascendsim.result import RunResult
-from ascendsim.trace.text import Ints
+from ascendsim.trace.events import Ints
 
 MOST_ROWS = 120_000
 """Rows of a long run's trace, about 350 bytes each, without those of windows."""

@@ -1,6 +1,5 @@
 """The slices and arrows of a timeline's rows."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -8,14 +7,11 @@ import numpy as np
 
 from ascendsim import analysis
 from ascendsim.engine.base import Kind, Timeline, Wait
-from ascendsim.isa.instruction import Operand, Row
-from ascendsim.isa.log import dtype_text, mnemonic
-from ascendsim.isa.move import burst_geometry
-from ascendsim.program import Call
 from ascendsim.result import RunResult
-from ascendsim.terms import Buffer, HardEvent, MaskMode, Pipe
-from ascendsim.trace.lanes import CROSS_CNAMES, FLAGS, LANES, MNEMONICS, Lane, core_name
-from ascendsim.trace.text import NS, Ints, dumps, duration, picoseconds, us
+from ascendsim.terms import Pipe
+from ascendsim.trace.events import NS, Ints, dumps, duration, picoseconds, us
+from ascendsim.trace.lanes import FLAGS, LANES, Lane, core_name
+from ascendsim.trace.texts import RowTexts, moved_bytes
 
 
 def slice_ends(timeline: Timeline) -> Ints:
@@ -74,7 +70,8 @@ class RowEvents:
 
     def __init__(self, result: RunResult, set_of: dict[int, int], mhz: int) -> None:
         self.result = result
-        self.rows = analysis.Rows(result.program, result.timeline)
+        self.said = RowTexts(result)
+        self.rows = self.said.rows
         self.columns = {name: result.timeline[name].tolist() for name in result.timeline.columns}
         self.set_of = set_of
         self.wait_of = {by: wait for wait, by in set_of.items()}
@@ -82,7 +79,7 @@ class RowEvents:
         for wait, by in set_of.items():
             self.waits_of.setdefault(by, []).append(wait)
         self.begin_ps, self.end_ps = _placed(result.timeline, set_of, mhz)
-        self.calls: dict[int, tuple[Call, str]] = {}
+        self.calls: dict[int, str] = {}
         self.texts: dict[tuple[int, int], _RowText] = {}
         self.places: dict[tuple[int, int], str] = {}
         self.stalls: dict[tuple[int, int, int], tuple[str, str]] = {}
@@ -92,8 +89,7 @@ class RowEvents:
         at = self.result.timeline.position(number)
         if at < 0:
             return None
-        text = self._text(at)
-        return json.loads(text.name), json.loads(text.code)
+        return self.said.title(at)[0], self.said.code(at)
 
     def all(self) -> Iterator[str]:
         """Every row's events."""
@@ -141,7 +137,8 @@ class RowEvents:
             yield self._arrow("s", at, wait, own, self.begin_ps[at])
         if at in self.set_of:
             own = f'"id":{self.columns["number"][at] + 1},{self._place(at)}'
-            yield self._arrow("t", self.set_of[at], at, own, self.end_ps[at] - NS)
+            whole = duration(self.begin_ps[at], self.end_ps[at]) // NS  # so it is inside however a viewer rounds
+            yield self._arrow("t", self.set_of[at], at, own, self.begin_ps[at] + (whole - 1) * NS)
 
     def _arrow(self, phase: str, set_at: int, wait_at: int, own: str, ps: int) -> str:
         category = f"{self._lane(set_at).tid}To{self._lane(wait_at).tid}"
@@ -164,46 +161,37 @@ class RowEvents:
         return self.texts[key]
 
     def _made(self, at: int) -> _RowText:
-        program, row, refs, kind = (
-            self.result.program,
-            self.rows.row(at),
-            self.rows.tensors(at),
-            self.columns["kind"][at],
-        )
-        step, name = program.steps[row.step], mnemonic(row)
-        title, cname = FLAGS.get(kind, (MNEMONICS.get(name, name.upper()), self._lane(at).cname))
-        if analysis.is_cross_flag(row):
-            title, cname = name.upper(), CROSS_CNAMES[kind]
-        is_same = all(refs[operand.tensor].buffer is not Buffer.GM for _, operand in row.operands)
+        (title, cname), row = self.said.title(at), self.rows.row(at)
+        is_transfer = self.columns["kind"][at] == Kind.TRANSFER
         return _RowText(
             name=dumps(title),
             cname=dumps(cname),
-            detail=dumps(self._detail(at, row)) if is_same else "",
-            code=dumps(f"{program.lines[row.line]}\n{step}" if step else program.lines[row.line]),
-            moved=f',"process_bytes":{moved_bytes(row)}' if kind == Kind.TRANSFER else "",
+            detail=dumps(self.said.detail(at, row)) if self.said.is_same(at) else "",
+            code=dumps(self.said.code(at)),
+            moved=f',"process_bytes":{moved_bytes(row)}' if is_transfer else "",
         )
 
     def _args(self, at: int, text: _RowText) -> str:
         """What a click on the slice shows; fields without a meaning for the row are left out."""
         c = self.columns
-        detail = text.detail or dumps(self._detail(at, self.rows.row(at)))
+        detail = text.detail or dumps(self.said.detail(at, self.rows.row(at)))
         where = f'"code":{text.code},"pc_addr":"0x{c["number"][at]:x}"'
         parts = [f'{{"detail":{detail},{where},"cycles":{c["end"][at] - c["start"][at]}']
         if text.moved:
             parts.append(f'{text.moved},"l2":"{"hit" if c["l2_hit"][at] else "miss"}"')
         if c["wait_cycles"][at] and c["waited_for"][at] in analysis.STALLS:
             parts.append(self._stall(at))
-        parts.append(self._call(c["call"][at])[1])
+        parts.append(self._call(c["call"][at]))
         if c["stretch_cycles"][at]:
             parts.append(f',"stretch_cycles":{c["stretch_cycles"][at]}')
         return "".join(parts) + "}"
 
-    def _call(self, index: int) -> tuple[Call, str]:
-        """A call, and its place in the program as JSON."""
+    def _call(self, index: int) -> str:
+        """A call's place in the program as JSON."""
         if index not in self.calls:
-            call = self.result.program.call(index)
+            call = self.said.call(index)
             tile = f',"tile":{call.tile}' if call.tile >= 0 else ""
-            self.calls[index] = call, f'{tile},"call":{call.index}'
+            self.calls[index] = f'{tile},"call":{call.index}'
         return self.calls[index]
 
     def _stall(self, at: int) -> str:
@@ -215,56 +203,3 @@ class RowEvents:
             self.stalls[key] = f',"stall":{{"reason":{dumps(wait.words)},"cycles":', f',"name":{dumps(name)}}}'
         before, after = self.stalls[key]
         return f"{before}{self.columns['wait_cycles'][at]}{after}"
-
-    def _detail(self, at: int, row: Row) -> str:
-        """The instruction's fields as KEY:value, separated by commas."""
-        if row.op.name in ("set_flag", "wait_flag"):
-            event = HardEvent(row.param("event"))
-            pipes = f"PIPE:{LANES[event.src].flag_name},TRIGGERPIPE:{LANES[event.dst].flag_name}"
-            return f"{pipes},FLAGID:{row.param('event_id')},"
-        if analysis.is_cross_flag(row):
-            return f"PIPE:{LANES[row.pipe].flag_name},MODE:{row.param('mode')},FLAGID:{row.param('flag_id')},"
-        if row.op.name == "pipe_barrier":
-            return f"PIPE:{LANES[Pipe(row.param('barrier_pipe'))].flag_name},"
-        operands = [f"{role.upper()}:{self._operand(at, operand)}" for role, operand in row.operands]
-        params = [f"{name.upper()}:{value}" for name, value in zip(row.op.params, row.params, strict=True)]
-        return ",".join((*operands, *params, *_dtype(row), *_mask(row), *_scalar(row)))
-
-    def _operand(self, at: int, operand: Operand) -> str:
-        """Address, and in brackets the tensor and the byte in it."""
-        ref = self.rows.tensors(at)[operand.tensor]
-        base, offset = ref.address_bytes, operand.offset_bytes
-        if ref.buffer is Buffer.GM:
-            call = self._call(self.columns["call"][at])[0]
-            base = self.result.program.gm[call.slot_tensor[ref.slot]].base_bytes
-            offset += call.slot_base_bytes[ref.slot] - base
-        return f"0x{base + offset:x}({ref.name}{f'+{offset}' if offset else ''})"
-
-
-def moved_bytes(row: Row) -> int:
-    """Bytes that a transfer moves."""
-    count, length, _, _ = burst_geometry(row)
-    return count * length
-
-
-def _dtype(row: Row) -> tuple[str, ...]:
-    text = dtype_text(row)
-    return (f"DTYPE:{text}",) if text else ()
-
-
-def _mask(row: Row) -> tuple[str, ...]:
-    """The mask of a row that reads or sets it: a count of elements, or a bit for each lane."""
-    if row.op.name in ("set_mask_count", "set_mask_norm"):
-        return (f"SPR:CTRL,MASK_MODE:{row.mask_mode.log_name}",)
-    if not row.op.uses_mask and row.op.name != "set_vector_mask":
-        return ()
-    if row.mask_mode is MaskMode.COUNTER:
-        return (f"COUNT:{row.mask_lo}",)
-    return (f"MASK:0x{row.mask_hi << 64 | row.mask_lo:x}",)
-
-
-def _scalar(row: Row) -> tuple[str, ...]:
-    """The scalar operand: a register, or the bits of a number."""
-    if row.register >= 0:
-        return (f"REG:{row.register}",)
-    return (f"SCALAR:0x{row.scalar_bits:x}",) if row.op.takes_scalar else ()
