@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from conftest import ROOT
@@ -292,8 +293,8 @@ def test_the_counters_of_links_add_up_to_what_the_links_carry(run, texts):
     total = 0.0
     for track in points.values():
         assert track[-1][1] == 0
-        for (at, value), (after, _) in zip(track, track[1:], strict=False):
-            total += value * 1000 / run.device.clock_mhz * (after - at + (at == 0 and 1) * 0)
+        for (at, value), (after, _) in pairwise(track):
+            total += value * 1000 / run.device.clock_mhz * (after - at)
     assert points
     assert total == pytest.approx(moved, rel=0.05, abs=bins)
 

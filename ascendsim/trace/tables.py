@@ -112,6 +112,7 @@ class _CoreTables:
         program, t = result.program, result.timeline
         self._result = result
         self._texts = RowTexts(result)
+        self._known: dict[int, tuple[str, str, str]] = {}
         self._starts = np.concatenate([[0], np.cumsum([len(one) for one in program.templates], dtype=np.int64)])
         self._row = self._starts[program.calls["template"][t["call"]]] + t["row"]
         self._line = np.concatenate([np.zeros(0, np.int64), *(one.columns["line"] for one in program.templates)])
@@ -124,11 +125,21 @@ class _CoreTables:
         here = self._of_core[core]
         lines = []
         for first, address, *numbers in self._summed(here, self._row[here]):
-            row = self._texts.rows.row(first)
-            detail = self._texts.detail(first, row).replace('"', '""')
-            name, pipe = self._texts.title(first)[0], LANES[row.pipe].flag_name
-            lines.append([name, str(address), pipe, *self._numbers(numbers), f'"{detail}"'])
+            name, pipe, detail = self._said(first, address)
+            lines.append([name, str(address), pipe, *self._numbers(numbers), detail])
         return _csv(INSTR_COLUMNS, lines)
+
+    def _said(self, at: int, address: int) -> tuple[str, str, str]:
+        """Name, pipe and quoted fields of a row; what is the same on every core is made once."""
+        if address in self._known:
+            return self._known[address]
+        texts = self._texts
+        row = texts.rows.row(at)
+        detail = texts.detail(at, row).replace('"', '""')
+        said = texts.title(at)[0], LANES[row.pipe].flag_name, f'"{detail}"'
+        if texts.is_same(at):
+            self._known[address] = said
+        return said
 
     def lines(self, core: int) -> str:
         """The table of the source lines that a core's instructions come from."""

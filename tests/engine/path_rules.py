@@ -1,5 +1,6 @@
 """What holds of every critical path, read off the timeline's columns by the contract of ascendsim/engine/base.py."""
 
+from collections import defaultdict
 from itertools import pairwise
 
 import numpy as np
@@ -26,16 +27,27 @@ def check_path(path, t, dispatch_cycles, depth):
     assert all(step.cycles > 0 for step in path)
     if not dispatch_cycles:
         return  # what waits for a dispatch of no length has the edge of what was in front of it
+    lanes = _lanes(t)
     for before, step in zip((None, *path), path, strict=False):
-        _check_step(before, step, t, dispatch_cycles, depth)
+        _check_step(before, step, t, dispatch_cycles, depth, lanes)
 
 
-def _lane(t, number):
-    """Numbers of the rows of a row's pipe on its core, in order."""
-    return np.flatnonzero((t["core"] == t["core"][number]) & (t["pipe"] == t["pipe"][number])).tolist()
+def _lanes(t):
+    """Numbers of the rows of each pipe of each core, in order, and each row's place among them."""
+    lanes, places = defaultdict(list), []
+    for number, lane in enumerate(zip(t["core"].tolist(), t["pipe"].tolist(), strict=True)):
+        places.append((lane, len(lanes[lane])))
+        lanes[lane].append(number)
+    return lanes, places
 
 
-def _check_step(before, step, t, dispatch_cycles, depth):
+def _earlier(lanes, number, rows):
+    """The row so many before one on its pipe."""
+    lane, place = lanes[1][number]
+    return lanes[0][lane][place - rows]
+
+
+def _check_step(before, step, t, dispatch_cycles, depth, lanes):
     n = step.row
     row = {name: int(column[n]) for name, column in t.columns.items()}
     assert step.core == row["core"]
@@ -53,8 +65,7 @@ def _check_step(before, step, t, dispatch_cycles, depth):
         case Edge.QUEUE:
             assert is_dispatch
             assert row["stuck_cycles"] > 0
-            lane = _lane(t, n)
-            leaves = lane[lane.index(n) - depth[Pipe(row["pipe"])] - 1]
+            leaves = _earlier(lanes, n, depth[Pipe(row["pipe"])] + 1)
             assert t["occupied"][leaves] == step.begin_cycles
             assert before.row == leaves or t["end"][before.row] == step.begin_cycles
         case Edge.DISPATCH:
@@ -69,9 +80,7 @@ def _check_step(before, step, t, dispatch_cycles, depth):
             assert t["start"][row["released_by"]] <= step.begin_cycles
         case Edge.PIPE:
             assert row["start"] == step.begin_cycles
-            lane = _lane(t, n)
-            earlier = lane[lane.index(n) - 1]
-            assert t["occupied"][earlier] == step.begin_cycles
+            assert t["occupied"][_earlier(lanes, n, 1)] == step.begin_cycles
         case Edge.SCALAR:
             assert step.pipe is Pipe.S
             assert before.core == step.core
