@@ -122,10 +122,11 @@ def run(
     Writes a folder with report.md, timeline.png and .svg, memory.png, balance.png, trace.json, outputs.npz,
     findings.json and the resolved scenario.
     """
+    from ascendsim import show_dumps
     from ascendsim.machine import run as run_scenario
     from ascendsim.painter import Forked, Painter, started
     from ascendsim.report import terminal
-    from ascendsim.runfolder import begin_pictures, check_folder, write_run
+    from ascendsim.runfolder import DUMPS, begin_pictures, check_folder, write_run
     from ascendsim.scenario import load_scenario
     from ascendsim.window import parse_window
 
@@ -155,6 +156,8 @@ def run(
         _print_json(result.summary() | {"out": str(target)})
     else:
         out.print(terminal(result))
+        for line in show_dumps.page(result, str(target / DUMPS)):
+            out.print(line, soft_wrap=True)
         out.print(f"{len(files)} files in {target}")
     if any(e.met is False for e in result.expectations):
         raise typer.Exit(Exit.EXPECTATION)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ascendsim.context import CoreState, Frame, Machine, written_bytes
 from ascendsim.device import Device
 from ascendsim.dtypes import DType
+from ascendsim.dumps import Dump, DumpLog
 from ascendsim.errors import Finding
 from ascendsim.isa.instruction import Row, Step, TensorRef
 from ascendsim.isa.log import log_row, micro_log_row
@@ -32,11 +33,13 @@ class Execution:
         gm: bytes of every GM tensor afterwards.
         findings: of what only the data show, such as unwritten bytes read.
         log: instruction log of one core with its data columns, if asked for.
+        dumps: what DumpTensor has shown, in the order in which it ran.
     """
 
     gm: tuple[Bytes, ...]
     findings: tuple[Finding, ...]
     log: tuple[dict[str, str], ...]
+    dumps: tuple[Dump, ...] = ()
 
 
 def execute(
@@ -80,7 +83,7 @@ def execute(
                 done += 1
                 if progress is not None:
                     progress(done, program.core_count)
-    return Execution(gm, tuple(run.findings.values()), _numbered(run.log))
+    return Execution(gm, tuple(run.findings.values()), _numbered(run.log), tuple(run.dumps.all))
 
 
 class _Run:
@@ -91,6 +94,7 @@ class _Run:
     ) -> None:
         self.findings: dict[tuple[str, str, str], Finding] = {}
         self.log: dict[int, list[dict[str, str]]] = {}
+        self.dumps = DumpLog(program)
         self._program = program
         self._gm = gm
         self._parts = parts
@@ -139,6 +143,8 @@ class _Run:
             machine.enter(self._frame(call, part, slot_start))
             for step in self._steps_of(part):
                 step()
+            if machine.dumped:
+                self.dumps.take(machine.dumped, stretch.core, call)
         machine.set_aside()
 
     def logged(self, stretch: Stretch) -> None:
@@ -151,6 +157,8 @@ class _Run:
             template, positions = self._parts[part]
             for position in positions:
                 self.log[first_rows[call] + position] = _run_logged(machine, template, position)
+            if machine.dumped:
+                self.dumps.take(machine.dumped, stretch.core, call)
         machine.set_aside()
 
     def _first_rows(self, core: int) -> dict[int, int]:

@@ -28,6 +28,7 @@ from ascendsim.cost import links_of, template_schedules
 from ascendsim.cross import groups_of
 from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT
+from ascendsim.dumps import Dump
 from ascendsim.engine import both, compiled, reference
 from ascendsim.engine.base import CrossMode, Engine, Keep, L2Info, ScheduleInput, Timeline, check_engine_name
 from ascendsim.errors import (
@@ -203,6 +204,7 @@ def run(
         outputs=values.outputs,
         findings=in_order(kept),
         sample=values.sample,
+        dumps=values.dumps,
         despite_findings=despite_findings and any(f.severity is Severity.ERROR for f in kept),
         suppressed=suppressed,
         comparison=_comparison(loaded, progress) if compare else None,
@@ -268,12 +270,14 @@ class _Values:
         written: for each output, which of its bytes were written.
         findings: of the computation.
         sample: which tiles, None for all.
+        dumps: what DumpTensor has shown.
     """
 
     outputs: dict[str, Array]
     written: dict[str, NDArray[np.bool_]]
     findings: tuple[Finding, ...]
     sample: Sample | None
+    dumps: tuple[Dump, ...] = ()
 
     @property
     def computed(self) -> dict[str, NDArray[np.bool_]] | None:
@@ -317,6 +321,7 @@ def _compute(ready: _Prepared, program: Program, progress: Progress) -> _Values:
         {name: memory.written for name, (_, memory) in outputs.items()},
         execution.findings,
         sample,
+        execution.dumps if sample is None else (),
     )
 
 

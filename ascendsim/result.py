@@ -14,6 +14,7 @@ from ascendsim.comparison import Comparison, Figures
 from ascendsim.computed import Sample
 from ascendsim.conflicts import BankLoss, bank_losses
 from ascendsim.device import Device, Status
+from ascendsim.dumps import Dump
 from ascendsim.engine.base import Timeline, Wait
 from ascendsim.error_bar import ErrorBar, error_bar
 from ascendsim.errors import Finding, Severity, Suppressed
@@ -56,6 +57,7 @@ class RunResult:
         sample: which tiles, if only some; what else is in the outputs is 0xFF.
         suppressed: findings that the scenario accepts, with its reasons; not among `findings`.
         work: what the operator says of its own work; None for those that say nothing.
+        dumps: what DumpTensor has shown, in the order in which it ran; none unless all values were computed.
         comparison: with the operator's own tiling, where the scenario prescribes something and it was asked for.
     """
 
@@ -76,6 +78,7 @@ class RunResult:
     sample: Sample | None = None
     suppressed: tuple[Suppressed, ...] = ()
     work: Work | None = None
+    dumps: tuple[Dump, ...] = ()
     comparison: Comparison | None = None
 
     def __repr__(self) -> str:
@@ -332,6 +335,11 @@ class RunResult:
             "expectations_met": all(e.met is not False for e in self.expectations),
             "despite_findings": self.despite_findings,
         }  # fmt: skip
+
+    @cached_property
+    def has_dumps(self) -> bool:
+        """Whether the kernel calls DumpTensor."""
+        return any(row.op.name == "dump_tensor" for template in self.program.templates for row in template.rows)
 
     @property
     def outgrows_l2(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import tomli_w
 
-from ascendsim import __version__, report, trace
+from ascendsim import __version__, report, show_dumps, trace
 from ascendsim.arrays import load_npz, npz_bytes, storable
 from ascendsim.errors import InputError, PainterError
 from ascendsim.files import exists, is_file
@@ -20,6 +20,7 @@ from ascendsim.stored import SCHEMA, arrays_of, outline_of, record_of, result_of
 
 RUN_FILE = "run.json"
 PICTURES = ("timeline.png", "timeline.svg", "memory.png", "balance.png")
+DUMPS = "dumps.txt"
 UNFINISHED = ".unfinished"
 """Stands in a run's folder while it is written, so that one that was broken off is known and can be written again."""
 
@@ -67,7 +68,7 @@ def _write(
     try:
         target.mkdir(parents=True, exist_ok=True)
         (target / UNFINISHED).touch()
-        for name in (RUN_FILE, *PICTURES):
+        for name in (RUN_FILE, DUMPS, *PICTURES):
             (target / name).unlink(missing_ok=True)
         for name, content in contents.items():
             write_whole(target / name, content)
@@ -136,6 +137,7 @@ def _contents(
         "outputs.npz": lambda: npz_bytes(storable(result.outputs)),
         "findings.json": lambda: _json([f.to_dict() for f in result.findings]),
         "scenario.toml": lambda: tomli_w.dumps(record["scenario"]).encode(),
+        **({DUMPS: lambda: show_dumps.text(result).encode()} if result.dumps else {}),
         "run.npz": lambda: npz_bytes(arrays),
     }
     contents: dict[str, bytes] = {}
