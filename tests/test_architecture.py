@@ -33,6 +33,11 @@ LAYERS = {
     "turns": {"cross", "errors", "isa", "pipes", "program", "terms"},
     "dumps": {"context", "dtypes", "isa", "program", "terms"},
     "show_dumps": {"dumps", "result"},
+    "inspection": {
+        *("context", "device", "dtypes", "engine", "errors", "execute", "isa", "looker", "memory", "program", "terms"),
+    },
+    "show_inspection": {"dumps", "inspection", "result"},
+    "rerun": {"errors", "inspection", "machine", "result", "runfolder", "scenario"},
     "execute": {
         *("context", "device", "dtypes", "dumps", "errors", "isa", "memory", "program", "progress", "terms", "turns"),
     },
@@ -91,6 +96,7 @@ LAYERS = {
             "engine",
             "error_bar",
             "errors",
+            "inspection",
             "known_errors",
             "leaning",
             "program",
@@ -150,6 +156,7 @@ LAYERS = {
             "expect",
             "files",
             "fills",
+            "inspection",
         ),
         *(
             "memory",
@@ -168,8 +175,8 @@ LAYERS = {
         ),
     },
     "api": {
-        *("checks", "device", "dtypes", "errors", "execute", "machine", "memory", "op_host", "op_kernel", "program"),
-        *("record", "result", "terms"),
+        *("checks", "device", "dtypes", "errors", "execute", "inspection", "machine", "memory", "op_host", "op_kernel"),
+        *("program", "record", "result", "terms"),
     },
     "tmpsize": {
         *("checks", "device", "dtypes", "errors", "machine", "memory", "op_host", "op_kernel", "progress", "record"),
@@ -220,8 +227,11 @@ LAYERS = {
             "painter",
             "progress",
             "report",
+            "rerun",
+            "result",
             "runfolder",
             "scenario",
+            "inspection",
         ),
         *(
             "plan",
@@ -229,6 +239,7 @@ LAYERS = {
             "sarif",
             "show",
             "show_dumps",
+            "show_inspection",
             "show_fag",
             "show_findings",
             "show_fsg",
@@ -267,8 +278,8 @@ LAYERS = {
         "isa",
         "machine",
         "record",
+        "rerun",
         "result",
-        "runfolder",
         "scenario",
         "terms",
         "tmpsize",
