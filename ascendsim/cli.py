@@ -115,6 +115,9 @@ def run(
             "--compare/--no-compare", help="Where the scenario prescribes tiles, time the operator's own, too."
         ),
     ] = True,
+    svg: Annotated[
+        bool, typer.Option("--svg", help="Write all pictures as SVG, too: memory, balance, roofline.")
+    ] = False,
     trace_time: Annotated[
         str, typer.Option("--time", help="Unit of trace.json: us, or cycle (1 cycle shown as 1 ns).")
     ] = "us",
@@ -122,18 +125,19 @@ def run(
 ) -> None:
     """Run a scenario: values, cycles, findings, pictures.
 
-    Writes a folder with report.md, timeline.png and .svg, memory.png, balance.png, trace.json, outputs.npz,
-    findings.json and the resolved scenario.
+    Writes a folder with report.md, timeline.png and .svg, memory.png, balance.png, roofline.png, trace.json,
+    outputs.npz, findings.json and the resolved scenario.
     """
     from ascendsim import show_dumps
     from ascendsim.machine import run as run_scenario
     from ascendsim.painter import Forked, Painter, started
     from ascendsim.report import terminal
-    from ascendsim.runfolder import DUMPS, begin_pictures, check_folder, write_run
+    from ascendsim.runfolder import DUMPS, PICTURES, SVGS, begin_pictures, check_folder, write_run
     from ascendsim.scenario import load_scenario
     from ascendsim.window import parse_window
 
     unit = _time_unit(trace_time)
+    pictures = (*PICTURES, *SVGS) if svg else PICTURES
     with Painter(Forked if sys.platform == "linux" else started) as painter:  # it loads what it needs meanwhile
         loaded = load_scenario(scenario, parse_changes(changes))
         target = folder or Path("out") / loaded.name
@@ -147,14 +151,14 @@ def run(
                 despite_findings=despite_findings,
                 compare=compare,
                 # an error found in values would still mark the pictures
-                on_timeline=None if despite_findings else lambda begun: begin_pictures(begun, painter),
+                on_timeline=None if despite_findings else lambda begun: begin_pictures(begun, painter, pictures),
                 progress=progress,
             )
             for first, last in windows:
                 if (first, last) not in result.windows:
                     text = f"note: the run is over at cycle {result.makespan_cycles}; window {first}:{last} is left out"
                     err.print(text, soft_wrap=True)
-            files = write_run(result, target, time=unit, painter=painter, progress=progress)
+            files = write_run(result, target, time=unit, pictures=pictures, painter=painter, progress=progress)
     if as_json:
         _print_json(result.summary() | {"out": str(target)})
     else:
@@ -300,6 +304,7 @@ def tmpsize(
         float | None, typer.Option(help="The smallest temp within so many percent of the fastest.", metavar="PERCENT")
     ] = None,
     picture: Annotated[Path | None, typer.Option("--out", help="Folder for a picture of the curve.")] = None,
+    svg: Annotated[bool, typer.Option("--svg", help="With --out: the picture as SVG, too.")] = False,
     export: Annotated[Path | None, typer.Option(help="Folder for the tiling: TOML, and host lines in AscendC.")] = None,
     soc: Soc = "Ascend910B1",
     arch: Annotated[
@@ -314,6 +319,8 @@ def tmpsize(
     from ascendsim import show_tmp
     from ascendsim.tmpsize import tmp_curve, tmp_size
 
+    if svg and picture is None:
+        raise InputError("--svg: name a folder for the picture with --out DIR")
     _need_folder("--out", picture)
     _need_folder("--export", export)
     answer = tmp_size(
@@ -345,6 +352,7 @@ def tmpsize(
         files += tmpfolder.write_tiling(answer, wanted, export)
     if found is not None and picture is not None:
         files.append(tmpfolder.write_curve(found, picture, within))
+        files += [tmpfolder.write_curve_svg(found, picture, within)] if svg else []
     if as_json:
         more = {} if found is None else {"curve": found.to_dict()}
         more |= {} if chosen is None else {"within": {"percent": within, **chosen.to_dict()}}

@@ -9,7 +9,7 @@ from typing import Any, get_args, overload
 
 from numpy.typing import NDArray
 
-from ascendsim import analysis, leaning, tuning
+from ascendsim import analysis, late, leaning, tuning
 from ascendsim.comparison import Comparison, Figures
 from ascendsim.computed import Sample
 from ascendsim.conflicts import BankLoss, bank_losses
@@ -23,6 +23,8 @@ from ascendsim.inspection.views import MOST_VALUES
 from ascendsim.known_errors import read_errors
 from ascendsim.leaning import Charge, Leaning
 from ascendsim.program import SINGLE_KIND, Program
+from ascendsim.roofline import Roofline, roofline_of
+from ascendsim.run_timeline import RunTimeline
 from ascendsim.terms import CoreKind, Pipe
 from ascendsim.work import Work
 
@@ -84,6 +86,23 @@ class RunResult:
     dumps: tuple[Dump, ...] = ()
     replay: Callable[[], Replay] | None = field(default=None, compare=False)
     comparison: Comparison | None = None
+
+    def __post_init__(self) -> None:
+        own = RunTimeline.of(self.timeline, self.plot_timeline, self._timeline_html)
+        object.__setattr__(self, "timeline", own)
+
+    def plot_timeline(self, cores: tuple[int, ...] | None = None, window: tuple[int, int] | None = None) -> Any:
+        """Draw the timeline as a matplotlib Figure; arguments and errors as `timeline.plot`."""
+        return late.figures().timeline_figure(self, cores, window)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        page: str = late.pages().result_html(self)
+        return page
+
+    def _timeline_html(self) -> str:
+        page: str = late.pages().timeline_html(self)
+        return page
 
     def __repr__(self) -> str:
         """One line; the parts are arrays and programs of any length."""
@@ -255,6 +274,11 @@ class RunResult:
         tensors = self.scenario.get("tensors", {})
         roles = {name: spec["role"] for name, spec in tensors.items() if "role" in spec}
         return tuning.traffic(self.program, self.timeline, roles)
+
+    @cached_property
+    def roofline(self) -> Roofline:
+        """Operations for each byte of GM, and the device's roofs above them."""
+        return roofline_of(self.program, self.device, self.traffic, self.makespan_us)
 
     @property
     def tflops(self) -> float | None:

@@ -16,10 +16,10 @@ import ascendsim as asc
 
 COMMAND = [str(Path(sys.executable).parent / "ascendsim")]
 FILES = {
-    "report.md", "timeline.png", "timeline.svg", "memory.png", "balance.png", "trace.json", "outputs.npz",
+    "report.md", "timeline.png", "timeline.svg", "memory.png", "balance.png", "roofline.png", "trace.json", "outputs.npz",
     "findings.json", "scenario.toml", "run.npz", "run.json",
 }  # fmt: skip
-PICTURES = {"timeline.png", "timeline.svg", "memory.png", "balance.png"}
+PICTURES = {"timeline.png", "timeline.svg", "memory.png", "balance.png", "roofline.png"}
 
 
 def _run(*arguments, cwd=ROOT, code=0):

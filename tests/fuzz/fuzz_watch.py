@@ -20,7 +20,7 @@ import typer.main
 
 from ascendsim import cli, painter
 from ascendsim.plot import process
-from ascendsim.runfolder import PICTURES, RUN_FILE, UNFINISHED
+from ascendsim.runfolder import RUN_FILE, UNFINISHED
 from ascendsim.stored import result_of
 
 CODES = {int(code) for code in cli.Exit}
@@ -60,14 +60,15 @@ class InPlace:
         """Keep what is to be drawn."""
         InPlace.begun += 1
         self.is_begun = True
+        self._names = record["pictures"]
         self._run = pickle.dumps((dict(record), dict(arrays))) if InPlace.begun % DRAWN == 1 else b""
 
     def pictures(self):
         """The pictures, or their names only."""
         if not self._run:
-            return dict.fromkeys(PICTURES, b"picture")
+            return dict.fromkeys(self._names, b"picture")
         record, arrays = pickle.loads(self._run)
-        return process.draw(result_of(record, arrays, {}, Path()))
+        return process.draw(result_of(record, arrays, {}, Path()), self._names)
 
 
 @dataclass(frozen=True)
