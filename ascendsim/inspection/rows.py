@@ -44,9 +44,10 @@ def look_at_rows(run: Run, rows: Sequence[int], chosen: Chosen) -> dict[int, Row
         wanted.setdefault(call, []).append(position)
     left = len(dict.fromkeys(rows))
     found: dict[int, RowView] = {}
-    for moment in ready(run).moments(wanted) if left else ():
+    replay = ready(run)
+    for moment in replay.moments(wanted) if left else ():
         if not moment.is_after:
-            before = _Before(program, moment)
+            before = _Before(replay.program, moment)
             continue
         number = int(program.first_rows[moment.call]) + moment.position
         found[number] = before.view(run.timeline, number, chosen)

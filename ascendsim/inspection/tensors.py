@@ -39,10 +39,12 @@ def look_at_tensor(
         InputError: no such cycle, core or tensor; a cycle of a long run whose rows were not kept; a run that cannot be
             executed again.
     """
-    program, timeline = run.program, run.timeline
+    timeline = run.timeline
     if not 0 <= cycle <= timeline.makespan_cycles:
         raise InputError(f"cycle {cycle}: the run has cycles 0 to {timeline.makespan_cycles}")
-    check_core(program, core)
+    check_core(run.program, core)
+    replay = ready(run)
+    program = replay.program  # of a stored run, this one has the arithmetic of instructions of its own
     region = _find(program, name, core)
     writes = list(_writes(program, region))
     numbers = np.array([write.number for write in writes], np.int64)
@@ -50,7 +52,7 @@ def look_at_tensor(
     kind = region.dtype if element is None else dtype(element)
     some = [write for write, has_begun in zip(writes, begun, strict=True) if has_begun]
     done = {write.number for write, is_complete in zip(writes, complete, strict=True) if is_complete}
-    before, after = _states(ready(run), region, some, done)
+    before, after = _states(replay, region, some, done)
     elements = np.arange(region.length_bytes // kind.bytes)
     at = bytes_of(elements, kind.bytes)
     is_gm = region.buffer is Buffer.GM

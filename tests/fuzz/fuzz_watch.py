@@ -20,7 +20,7 @@ import typer.main
 
 from ascendsim import cli, painter
 from ascendsim.plot import process
-from ascendsim.runfolder import RUN_FILE, UNFINISHED
+from ascendsim.runfolder import PICTURES, RUN_FILE, UNFINISHED
 from ascendsim.stored import result_of
 
 CODES = {int(code) for code in cli.Exit}
