@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from ascendsim.isa.transpose import TransDataTo5HDParams
     from ascendsim.machine import check, run
     from ascendsim.record import tile
+    from ascendsim.rerun import load_run
     from ascendsim.result import RunResult
-    from ascendsim.runfolder import load_run
     from ascendsim.scenario import load_scenario
     from ascendsim.terms import (
         BlockMode,
@@ -82,7 +82,7 @@ _HOME = {
     "run": "machine",
     "tile": "record",
     "RunResult": "result",
-    "load_run": "runfolder",
+    "load_run": "rerun",
     "load_scenario": "scenario",
     "CmpMode": "terms",
     "DataFormat": "terms",

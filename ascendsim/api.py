@@ -1,6 +1,7 @@
 """One API call on one AIV: arrays in, result out, as if the tensors already lay in UB."""
 
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from ascendsim.device import Device, Platform, load_device
 from ascendsim.dtypes import FLOAT, UINT8, DType, from_numpy
 from ascendsim.errors import Finding, InputError, Severity
 from ascendsim.execute import execute
+from ascendsim.inspection import Replay
 from ascendsim.machine import in_order, non_finite, schedule, stop_on_errors
 from ascendsim.memory import FRAMEWORK_TMP, Bytes, LocalTensor
 from ascendsim.op_host.softmax import (
@@ -32,6 +34,9 @@ Array = NDArray[Any]
 TmpBytes = int | Literal["framework"] | None
 Overflow = Literal["inf_nan", "saturate"]
 Format = DataFormat | Literal["ND", "NZ"]
+
+Filled = tuple[tuple[LocalTensor, Array], ...]
+"""Tensors in UB with what they hold before a call."""
 
 MOST_TMP_BYTES = 1 << 30
 """A temp beyond this lies outside every UB; bytes for it are not made."""
@@ -181,9 +186,9 @@ def _call(api: str, grad: Array, src: Array, soc: str | Platform, options: _Opti
             front_kernel(asc, *operands, tiling, shape, data_format=data_format, is_basic_block=basic)
 
     program, findings = _record(kernel, device, options.despite_findings)
-    ub = Bytes(max(device.ub_bytes, _reach(program)))
-    _fill(ub, tensors["grad"], grad2)
-    _fill(ub, tensors["src"], src2)
+    filled = ((tensors["grad"], grad2.copy()), (tensors["src"], src2.copy()))
+    again = partial(_replay, program, device, overflow, filled)
+    ub = _ub_of(program, device, filled)
     execution = execute(program, device, (), overflow=overflow, log_core=0, ub=ub)
     out_shape = (m, element.per_datablock) if is_front else np.shape(src)
     place = slice(dst.start_bytes, dst.start_bytes + dst.allocation_bytes)
@@ -212,8 +217,22 @@ def _call(api: str, grad: Array, src: Array, soc: str | Platform, options: _Opti
             "tmp_bytes": tmp_length,
         },
         log=execution.log,
+        replay=again,
         despite_findings=options.despite_findings and any(f.severity is Severity.ERROR for f in findings),
     )
+
+
+def _ub_of(program: Program, device: Device, filled: Filled) -> Bytes:
+    """UB as it is before the call: what is filled, the rest unwritten."""
+    ub = Bytes(max(device.ub_bytes, _reach(program)))
+    for tensor, array in filled:
+        _fill(ub, tensor, array)
+    return ub
+
+
+def _replay(program: Program, device: Device, overflow: HalfOverflow | None, filled: Filled) -> Replay:
+    """Make the call ready to be executed row by row."""
+    return Replay(program, device, (), overflow, _ub_of(program, device, filled))
 
 
 def _overflow(mode: str | None) -> HalfOverflow | None:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -35,6 +35,9 @@ from ascendsim.errors import (
 )
 from ascendsim.files import parse_toml
 from ascendsim.progress import COMPILING
+
+if TYPE_CHECKING:
+    from ascendsim.result import RunResult
 
 app = typer.Typer(
     name="ascendsim",
@@ -112,6 +115,9 @@ def run(
             "--compare/--no-compare", help="Where the scenario prescribes tiles, time the operator's own, too."
         ),
     ] = True,
+    svg: Annotated[
+        bool, typer.Option("--svg", help="Write all pictures as SVG, too: memory, balance, roofline.")
+    ] = False,
     trace_time: Annotated[
         str, typer.Option("--time", help="Unit of trace.json: us, or cycle (1 cycle shown as 1 ns).")
     ] = "us",
@@ -119,17 +125,19 @@ def run(
 ) -> None:
     """Run a scenario: values, cycles, findings, pictures.
 
-    Writes a folder with report.md, timeline.png and .svg, memory.png, balance.png, trace.json, outputs.npz,
-    findings.json and the resolved scenario.
+    Writes a folder with report.md, timeline.png and .svg, memory.png, balance.png, roofline.png, trace.json,
+    outputs.npz, findings.json and the resolved scenario.
     """
+    from ascendsim import show_dumps
     from ascendsim.machine import run as run_scenario
     from ascendsim.painter import Forked, Painter, started
     from ascendsim.report import terminal
-    from ascendsim.runfolder import begin_pictures, check_folder, write_run
+    from ascendsim.runfolder import DUMPS, PICTURES, SVGS, begin_pictures, check_folder, write_run
     from ascendsim.scenario import load_scenario
     from ascendsim.window import parse_window
 
     unit = _time_unit(trace_time)
+    pictures = (*PICTURES, *SVGS) if svg else PICTURES
     with Painter(Forked if sys.platform == "linux" else started) as painter:  # it loads what it needs meanwhile
         loaded = load_scenario(scenario, parse_changes(changes))
         target = folder or Path("out") / loaded.name
@@ -143,18 +151,20 @@ def run(
                 despite_findings=despite_findings,
                 compare=compare,
                 # an error found in values would still mark the pictures
-                on_timeline=None if despite_findings else lambda begun: begin_pictures(begun, painter),
+                on_timeline=None if despite_findings else lambda begun: begin_pictures(begun, painter, pictures),
                 progress=progress,
             )
             for first, last in windows:
                 if (first, last) not in result.windows:
                     text = f"note: the run is over at cycle {result.makespan_cycles}; window {first}:{last} is left out"
                     err.print(text, soft_wrap=True)
-            files = write_run(result, target, time=unit, painter=painter, progress=progress)
+            files = write_run(result, target, time=unit, pictures=pictures, painter=painter, progress=progress)
     if as_json:
         _print_json(result.summary() | {"out": str(target)})
     else:
         out.print(terminal(result))
+        for line in show_dumps.page(result, str(target / DUMPS)):
+            out.print(line, soft_wrap=True)
         out.print(f"{len(files)} files in {target}")
     if any(e.met is False for e in result.expectations):
         raise typer.Exit(Exit.EXPECTATION)
@@ -294,6 +304,7 @@ def tmpsize(
         float | None, typer.Option(help="The smallest temp within so many percent of the fastest.", metavar="PERCENT")
     ] = None,
     picture: Annotated[Path | None, typer.Option("--out", help="Folder for a picture of the curve.")] = None,
+    svg: Annotated[bool, typer.Option("--svg", help="With --out: the picture as SVG, too.")] = False,
     export: Annotated[Path | None, typer.Option(help="Folder for the tiling: TOML, and host lines in AscendC.")] = None,
     soc: Soc = "Ascend910B1",
     arch: Annotated[
@@ -308,6 +319,8 @@ def tmpsize(
     from ascendsim import show_tmp
     from ascendsim.tmpsize import tmp_curve, tmp_size
 
+    if svg and picture is None:
+        raise InputError("--svg: name a folder for the picture with --out DIR")
     _need_folder("--out", picture)
     _need_folder("--export", export)
     answer = tmp_size(
@@ -339,6 +352,7 @@ def tmpsize(
         files += tmpfolder.write_tiling(answer, wanted, export)
     if found is not None and picture is not None:
         files.append(tmpfolder.write_curve(found, picture, within))
+        files += [tmpfolder.write_curve_svg(found, picture, within)] if svg else []
     if as_json:
         more = {} if found is None else {"curve": found.to_dict()}
         more |= {} if chosen is None else {"within": {"percent": within, **chosen.to_dict()}}
@@ -674,6 +688,78 @@ def why(
     else:
         for line in lines:
             out.print(line, soft_wrap=True)
+
+
+@app.command()
+def inspect(
+    target: Annotated[str, typer.Argument(help="Folder of a run, or a scenario.", metavar="RUN")],
+    row: Annotated[
+        int | None, typer.Option(help="A row by its number in the timeline; with --core, the how-many-th of that core.")
+    ] = None,
+    cycle: Annotated[int | None, typer.Option(help="A cycle, with --tensor.")] = None,
+    tensor: Annotated[
+        str | None, typer.Option(help="A tensor's name: in GM, or on chip, such as out_z[0].", metavar="NAME")
+    ] = None,
+    core: Annotated[int | None, typer.Option(help="Whose rows, or whose memories; default core 0.")] = None,
+    elements: Annotated[
+        str | None,
+        typer.Option(help="Elements of each operand, such as 64:128; else the first 32.", metavar="FIRST:LAST"),
+    ] = None,
+    element: Annotated[str | None, typer.Option("--dtype", help="With --tensor: read it as this element type.")] = None,
+    changes: Changes = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look into a run: operands of a row before and after it, or a tensor at a cycle. It is executed again so far."""
+    from ascendsim import show_inspection
+    from ascendsim.inspection.views import MOST_VALUES
+
+    if (row is None) == (cycle is None) or (cycle is None) != (tensor is None):
+        raise InputError("inspect: give --row N, or --cycle T and --tensor NAME")
+    span = None if elements is None else _span(elements)
+    most = MOST_VALUES if span is None else None
+    with _progress() as progress:
+        result = _run_of(target, changes, progress)
+    if row is not None:
+        if element is not None:
+            raise InputError("--dtype goes with --cycle and --tensor; an operand of a row has its own element type")
+        view = result.inspect(row=row, core=core, elements=span, most=most)
+        lines = show_inspection.row_page(view)
+        plain = view.to_dict()
+    else:
+        assert cycle is not None
+        assert tensor is not None
+        held = result.inspect(cycle=cycle, tensor=tensor, core=core, elements=span, most=most, element=element)
+        lines, plain = show_inspection.tensor_page(held), held.to_dict()
+    if as_json:
+        _print_json(plain)
+        return
+    for line in lines:
+        out.print(line, soft_wrap=True)
+
+
+def _run_of(target: str, changes: list[str] | None, progress: "_LazyBar") -> "RunResult":
+    """A run folder read back, or a scenario run."""
+    from ascendsim.machine import run as run_scenario
+    from ascendsim.rerun import load_run
+
+    if Path(target).is_dir():
+        if changes:
+            raise InputError("--set changes a scenario; a run's folder is what was run")
+        return load_run(target)
+    return run_scenario(target, set=parse_changes(changes), progress=progress)
+
+
+def _span(text: str) -> tuple[int, int]:
+    """Turn "64:128" into (64, 128).
+
+    Raises:
+        InputError: not two whole numbers.
+    """
+    first, _, last = text.partition(":")
+    try:
+        return int(first), int(last)
+    except ValueError:
+        raise InputError(f"--elements {text}: want FIRST:LAST in elements, such as 64:128") from None
 
 
 def parse_changes(changes: list[str] | None) -> dict[str, Any]:

@@ -244,6 +244,23 @@ class CoreState:
         self.compare_mask = np.zeros(0, np.uint8)
 
 
+@dataclass(frozen=True, slots=True)
+class Dumped:
+    """What DumpTensor has shown.
+
+    Attributes:
+        offset_bytes: of the first byte, on chip in its memory, in GM in its tensor.
+        content: bytes; fewer than asked for where a GM tensor ends.
+        written: which of them somebody wrote.
+    """
+
+    row: Row
+    tensor: TensorRef
+    offset_bytes: int
+    content: Array
+    written: Array
+
+
 # ---- one core's memories, as instructions see them ----------------------------------------------------------------
 
 
@@ -282,6 +299,8 @@ class Machine:
     registers: list[Array] = field(default_factory=list)
     """Of the running call."""
     findings: dict[tuple[str, str, str], Finding] = field(default_factory=dict)
+    dumped: list[Dumped] = field(default_factory=list)
+    """What DumpTensor has shown since somebody took it."""
     spans: list[Array] = field(default_factory=list)
     """Byte indices that the running row has written, with keep_log."""
     micro_written: dict[int, tuple[str, str]] = field(default_factory=dict)
@@ -473,6 +492,19 @@ class Machine:
 
         return load
 
+    def dumper(self, operand: Operand, at: Lanes) -> Step:
+        """Return what keeps bytes of an operand in `dumped`."""
+        area, row, tensor = self._area(operand, at, UINT8), self._row, self._tensor(operand)
+        assert row is not None
+        start = operand.offset_bytes + tensor.address_bytes
+
+        def dump() -> None:
+            here = self.views[area]
+            base = 0 if tensor.slot < 0 else self.slots[tensor.slot][1]
+            self.dumped.append(Dumped(row, tensor, base + start, here.read().copy(), here.flags().copy()))
+
+        return dump
+
     def tensor_bytes(self, operand: Operand) -> int:
         """Return the length of the operand's tensor."""
         return self._tensor(operand).tensor_bytes
@@ -658,6 +690,11 @@ class DryMachine(Machine):
     def accumulate(self, a: Array, b: Array, c: Array, fractal_k: int) -> None:
         """Nothing is multiplied."""
 
+    def dumper(self, operand: Operand, at: Lanes) -> Step:
+        """Return what shows nothing."""
+        del operand, at
+        return _nothing
+
     def dry_frame(self, template: Template) -> Frame:
         """Return registers of 0 for a call, and no slots."""
         return Frame([], [np.zeros((), np.uint8)] * template.registers)
@@ -667,6 +704,10 @@ def _note_nan(values: Array, found: Callable[[Rule, int, int], None]) -> None:
     count = int(np.isnan(values).sum())
     if count:
         found(MMAD_NAN, count, 0)
+
+
+def _nothing() -> None:
+    """Nothing."""
 
 
 def _silent(flags: Array) -> None:

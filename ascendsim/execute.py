@@ -3,6 +3,7 @@
 Atomic additions to GM happen in that order, whatever the timeline says.
 """
 
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from ascendsim.context import CoreState, Frame, Machine, written_bytes
 from ascendsim.device import Device
 from ascendsim.dtypes import DType
+from ascendsim.dumps import Dump, DumpLog
 from ascendsim.errors import Finding
 from ascendsim.isa.instruction import Row, Step, TensorRef
 from ascendsim.isa.log import log_row, micro_log_row
@@ -32,11 +34,13 @@ class Execution:
         gm: bytes of every GM tensor afterwards.
         findings: of what only the data show, such as unwritten bytes read.
         log: instruction log of one core with its data columns, if asked for.
+        dumps: what DumpTensor has shown, in the order in which it ran.
     """
 
     gm: tuple[Bytes, ...]
     findings: tuple[Finding, ...]
     log: tuple[dict[str, str], ...]
+    dumps: tuple[Dump, ...] = ()
 
 
 def execute(
@@ -80,7 +84,59 @@ def execute(
                 done += 1
                 if progress is not None:
                     progress(done, program.core_count)
-    return Execution(gm, tuple(run.findings.values()), _numbered(run.log))
+    return Execution(gm, tuple(run.findings.values()), _numbered(run.log), tuple(run.dumps.all))
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A program that stands in front of a row, or just behind it.
+
+    Attributes:
+        core: which core the row runs on.
+        call: which call it belongs to.
+        position: which row of the call's template it is.
+        is_after: whether it has run.
+        machine: the memories, as that core sees them.
+    """
+
+    core: int
+    call: int
+    position: int
+    is_after: bool
+    machine: Machine
+
+
+def moments(
+    program: Program,
+    device: Device,
+    gm: tuple[Bytes, ...],
+    wanted: Mapping[int, Collection[int]],
+    *,
+    overflow: HalfOverflow | None = None,
+    ub: Bytes | None = None,
+) -> Iterator[Moment]:
+    """Run a program in the order of `execute`, and stop in front of some rows and behind them.
+
+    Args:
+        program: as `execute`, like all others but one.
+        device: as `execute`.
+        gm: as `execute`.
+        wanted: by call, which rows of its template.
+        overflow: as `execute`.
+        ub: as `execute`.
+
+    Raises:
+        Deadlock: as `execute`.
+    """
+    turns = Turns(program)
+    run = _Run(program, gm, device, overflow or device.arithmetic.half_overflow.value, turns.parts)
+    with np.errstate(all="ignore"):
+        for stretch in turns.all():
+            if stretch.calls.size:
+                run.begin(stretch.core, ub if stretch.core == 0 else None)
+                yield from run.stopping(stretch, wanted)
+            if stretch.is_end:
+                run.end(stretch.core)
 
 
 class _Run:
@@ -91,6 +147,7 @@ class _Run:
     ) -> None:
         self.findings: dict[tuple[str, str, str], Finding] = {}
         self.log: dict[int, list[dict[str, str]]] = {}
+        self.dumps = DumpLog(program)
         self._program = program
         self._gm = gm
         self._parts = parts
@@ -139,6 +196,8 @@ class _Run:
             machine.enter(self._frame(call, part, slot_start))
             for step in self._steps_of(part):
                 step()
+            if machine.dumped:
+                self.dumps.take(machine.dumped, stretch.core, call)
         machine.set_aside()
 
     def logged(self, stretch: Stretch) -> None:
@@ -151,6 +210,27 @@ class _Run:
             template, positions = self._parts[part]
             for position in positions:
                 self.log[first_rows[call] + position] = _run_logged(machine, template, position)
+            if machine.dumped:
+                self.dumps.take(machine.dumped, stretch.core, call)
+        machine.set_aside()
+
+    def stopping(self, stretch: Stretch, wanted: Mapping[int, Collection[int]]) -> Iterator[Moment]:
+        """Run a stretch, and stop in front of some rows and behind them."""
+        machine, core = self._plain, stretch.core
+        machine.go_on(self._cores[core])
+        for call, part in zip(stretch.calls.tolist(), stretch.parts.tolist(), strict=True):
+            machine.enter(self._frame(call, part, int(self._program.calls["slot_start"][call])))
+            template, positions = self._parts[part]
+            steps, chosen = machine.prepare(template).steps, wanted.get(call, ())
+            for position in positions:
+                step, is_wanted = steps[position], position in chosen
+                if is_wanted:
+                    yield Moment(core, call, position, False, machine)
+                if step is not None:
+                    step()
+                if is_wanted:
+                    yield Moment(core, call, position, True, machine)
+        machine.dumped.clear()
         machine.set_aside()
 
     def _first_rows(self, core: int) -> dict[int, int]:

@@ -214,6 +214,7 @@ _FLAGS = {
 }
 
 
+_DUMP = Figure("instruction dump_tensor", "assumed", "takes no time here")
 _WORK = Figure("instruction scalar_work", "assumed", "cycles that the kernel states")
 
 
@@ -221,6 +222,8 @@ def _own_number(row: Row, device: Device) -> "_Number":
     """What a row of the scalar unit, a flag or a barrier takes."""
     if row.op.family == "work":
         return _Number(_WORK, row.param("cycles"))
+    if row.op.family == "dump":
+        return _Number(_DUMP, 0)
     return _number(device, f"scalar.{_scalar_number(row)}")
 
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from ascendsim.computed import Sample
 from ascendsim.context import ALIGN_OFFSET, ATOMIC_NOINIT, INDEX_RANGE, MMAD_NAN, OF_UNWRITTEN, OOB_PLACED
 from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT
+from ascendsim.dumps import Dump
 from ascendsim.engine import both, compiled, reference
 from ascendsim.engine.base import Engine, Keep, Timeline, check_engine_name
 from ascendsim.errors import (
@@ -43,6 +45,7 @@ from ascendsim.execute import dtype_array, execute
 from ascendsim.expect import judge
 from ascendsim.files import memory_bytes
 from ascendsim.fills import make_fill, round_once
+from ascendsim.inspection import Replay
 from ascendsim.memory import Bytes, GlobalTensor, place_in_gm
 from ascendsim.operators import Operator
 from ascendsim.program import Program, QueInfo
@@ -204,6 +207,7 @@ def run(
         windows=tuple((first, last) for first, last in windows if first < timeline.makespan_cycles),
         values=how.values,
         work=ready.work,
+        replay=partial(replay_of, loaded, dict(arrays or {}), program),
     )
     if on_timeline is not None:
         on_timeline(begun)
@@ -221,11 +225,32 @@ def run(
         outputs=values.outputs,
         findings=in_order(kept),
         sample=values.sample,
+        dumps=values.dumps,
         despite_findings=despite_findings and any(f.severity is Severity.ERROR for f in kept),
         suppressed=suppressed,
         comparison=_comparison(loaded, progress) if compare else None,
     )
     return judge(result, loaded, ready.inputs, values.computed)
+
+
+def replay_of(scenario: Scenario, arrays: Mapping[str, Array], program: Program | None = None) -> Replay:
+    """Make a scenario ready to be executed row by row.
+
+    Args:
+        scenario: the scenario.
+        arrays: as of `run`.
+        program: what was recorded of it, None to record it now.
+    """
+    ready = _prepare(scenario, with_data=True, arrays=arrays)
+    if program is None:
+        program = _record_and_check(ready, silent).program
+    gm = tuple(_gm_bytes(g, ready.inputs) for g in ready.gm)
+    return Replay(program, ready.device, gm, _half_overflow(scenario))
+
+
+def _half_overflow(scenario: Scenario) -> HalfOverflow | None:
+    how = scenario.machine.half_overflow
+    return None if how is None else HalfOverflow(how)
 
 
 def _comparison(scenario: Scenario, progress: Progress) -> Comparison | None:
@@ -286,12 +311,14 @@ class _Values:
         written: for each output, which of its bytes were written.
         findings: of the computation.
         sample: which tiles, None for all.
+        dumps: what DumpTensor has shown.
     """
 
     outputs: dict[str, Array]
     written: dict[str, NDArray[np.bool_]]
     findings: tuple[Finding, ...]
     sample: Sample | None
+    dumps: tuple[Dump, ...] = ()
 
     @property
     def computed(self) -> dict[str, NDArray[np.bool_]] | None:
@@ -318,7 +345,7 @@ def _compute(ready: _Prepared, program: Program, progress: Progress) -> _Values:
     how = ready.scenario.machine
     if how.values == "none":
         return _Values({}, {}, (), None)
-    overflow = None if how.half_overflow is None else HalfOverflow(how.half_overflow)
+    overflow = _half_overflow(ready.scenario)
     sample, told = None, stage(progress, "values")
     if how.sample is not None:
         closure = Closure(program, _sampled(ready, program, tuple(how.sample)))
@@ -335,6 +362,7 @@ def _compute(ready: _Prepared, program: Program, progress: Progress) -> _Values:
         {name: memory.written for name, (_, memory) in outputs.items()},
         execution.findings,
         sample,
+        execution.dumps if sample is None else (),
     )
 
 

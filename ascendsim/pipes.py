@@ -120,7 +120,7 @@ class Pipes:
         if row.op.name == "cross_core_wait_flag":
             return self._cross is not None and not self._cross.take(row)
         others = (line for pipe, line in self._held.items() if pipe is not Pipe.S)
-        return row.op.name == "pipe_barrier" and row.pipe is Pipe.S and any(others)
+        return _waits_for_all(row) and any(others)
 
     def _execute(self, item: Item) -> None:
         row = item.row
@@ -156,8 +156,16 @@ class Pipes:
                 event = HardEvent(row.param("event")).name if row.op.name == "wait_flag" else "PIPE_ALL"
                 at = self._lines[row.line]
                 setter = HardEvent[event].src.name if row.op.name == "wait_flag" else "every pipe"
+                if row.op.name == "dump_tensor":
+                    lines.append(f"  {pipe.name} waits at {at} for all pipes, as DumpTensor does before it copies")
+                    continue
                 lines.append(f"  {pipe.name} waits at {at} for {event} id {row.params[-1]}, which {setter} never sets")
         return "\n".join(lines)
+
+
+def _waits_for_all(row: Row) -> bool:
+    """Whether a row holds the scalar unit until no pipe holds a row: barriers of all pipes, and DumpTensor with its."""
+    return row.op.name == "dump_tensor" or (row.op.name == "pipe_barrier" and row.pipe is Pipe.S)
 
 
 class FlagOrder(Enum):

@@ -362,6 +362,13 @@ class Program:
             tuple(int(b) for b in self.slot_base_bytes[start:end]),
         )
 
+    @cached_property
+    def first_rows(self) -> NDArray[np.int64]:
+        """Number of the first row of each call, and behind them the number of rows."""
+        lengths = np.array([len(t) for t in self.templates], np.int64)
+        counts = lengths[self.calls["template"]] if len(lengths) else np.zeros(0, np.int64)
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+
     def calls_of(self, core: int) -> Iterator[Call]:
         """Calls of one core, in program order."""
         for index in np.flatnonzero(self.calls["core"] == core):
@@ -369,8 +376,7 @@ class Program:
 
     def __len__(self) -> int:
         """Rows of the whole program."""
-        lengths = np.array([len(t) for t in self.templates], np.int64)
-        return int(lengths[self.calls["template"]].sum()) if len(lengths) else 0
+        return int(self.first_rows[-1])
 
     @cached_property
     def digest(self) -> str:

@@ -31,6 +31,7 @@ from ascendsim.isa.compound import CompoundInstructions
 from ascendsim.isa.convert import ConvertInstructions
 from ascendsim.isa.declared import declared_by
 from ascendsim.isa.dequant import DequantInstructions
+from ascendsim.isa.dump import DumpInstructions
 from ascendsim.isa.extreme import ExtremeInstructions
 from ascendsim.isa.fixpipe import FixpipeInstructions
 from ascendsim.isa.forms import Form
@@ -141,6 +142,7 @@ class AiCore(
     LoadInstructions,
     MmadInstructions,
     FixpipeInstructions,
+    DumpInstructions,
 ):
     """One core's handle, the `asc` that a kernel takes first. It stands where `AscendC::` stands in C++."""
 

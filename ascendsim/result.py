@@ -1,26 +1,31 @@
 """What one run gives. Reports, traces, pictures and the CLI are functions of this and compute nothing anew."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, overload
 
 from numpy.typing import NDArray
 
-from ascendsim import analysis, leaning, tuning
+from ascendsim import analysis, late, leaning, tuning
 from ascendsim.comparison import Comparison, Figures
 from ascendsim.computed import Sample
 from ascendsim.conflicts import BankLoss, bank_losses
 from ascendsim.critical import PathShares, Step, critical_path, path_shares
 from ascendsim.device import Device, Status
+from ascendsim.dumps import Dump
 from ascendsim.engine.base import Timeline, Wait
 from ascendsim.error_bar import ErrorBar, error_bar
-from ascendsim.errors import Finding, Severity, Suppressed
+from ascendsim.errors import Finding, InputError, Severity, Suppressed
+from ascendsim.inspection import Chosen, Replay, RowView, TensorView, look_at_rows, look_at_tensor, row_of_core
+from ascendsim.inspection.views import MOST_VALUES
 from ascendsim.known_errors import read_errors
 from ascendsim.leaning import Charge, Leaning
 from ascendsim.program import SINGLE_KIND, Program
+from ascendsim.roofline import Roofline, roofline_of
+from ascendsim.run_timeline import RunTimeline
 from ascendsim.terms import CoreKind, Pipe
 from ascendsim.what_if import WhatIf, what_if
 from ascendsim.work import Work
@@ -61,6 +66,8 @@ class RunResult:
         sample: which tiles, if only some; what else is in the outputs is 0xFF.
         suppressed: findings that the scenario accepts, with its reasons; not among `findings`.
         work: what the operator says of its own work; None for those that say nothing.
+        dumps: what DumpTensor has shown, in the order in which it ran; none unless all values were computed.
+        replay: makes it ready to be executed again; None for one that knows not how.
         comparison: with the operator's own tiling, where the scenario prescribes something and it was asked for.
     """
 
@@ -81,12 +88,80 @@ class RunResult:
     sample: Sample | None = None
     suppressed: tuple[Suppressed, ...] = ()
     work: Work | None = None
+    dumps: tuple[Dump, ...] = ()
+    replay: Callable[[], Replay] | None = field(default=None, compare=False)
     comparison: Comparison | None = None
+
+    def __post_init__(self) -> None:
+        own = RunTimeline.of(self.timeline, self.plot_timeline, self._timeline_html)
+        object.__setattr__(self, "timeline", own)
+
+    def plot_timeline(self, cores: tuple[int, ...] | None = None, window: tuple[int, int] | None = None) -> Any:
+        """Draw the timeline as a matplotlib Figure; arguments and errors as `timeline.plot`."""
+        return late.figures().timeline_figure(self, cores, window)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        page: str = late.pages().result_html(self)
+        return page
+
+    def _timeline_html(self) -> str:
+        page: str = late.pages().timeline_html(self)
+        return page
 
     def __repr__(self) -> str:
         """One line; the parts are arrays and programs of any length."""
         what = f"{self.name} on {self.device.name}: {self.makespan_cycles} cycles"
         return f"RunResult({what}, outputs {', '.join(self.outputs) or 'none'}, {len(self.findings)} findings)"
+
+    @overload
+    def inspect(
+        self, *, row: int, core: int | None = None, elements: tuple[int, int] | None = None, most: int | None = ...
+    ) -> RowView: ...
+    @overload
+    def inspect(
+        self,
+        *,
+        cycle: int,
+        tensor: str,
+        core: int | None = None,
+        elements: tuple[int, int] | None = None,
+        most: int | None = ...,
+        element: str | None = None,
+    ) -> TensorView: ...
+    def inspect(
+        self,
+        *,
+        row: int | None = None,
+        cycle: int | None = None,
+        tensor: str | None = None,
+        core: int | None = None,
+        elements: tuple[int, int] | None = None,
+        most: int | None = MOST_VALUES,
+        element: str | None = None,
+    ) -> RowView | TensorView:
+        """Execute the run again, and look at what a row found and left, or at what a tensor held at a cycle.
+
+        Args:
+            row: number over the whole program, as in the timeline; with `core` the how-many-th row of that core.
+            cycle: instead of a row: when.
+            tensor: with `cycle`: its name; of one on chip `core` says whose, 0 unless told.
+            core: see `row` and `tensor`.
+            elements: (first, last) of each operand, or of the tensor; None for all.
+            most: so many are kept at most, None for all.
+            element: with `cycle`: the element type to read the tensor as.
+
+        Raises:
+            InputError: neither or both, something that is not there, or values that were not computed.
+        """
+        first, last = elements or (0, None)
+        chosen = Chosen(first, last, most)
+        if row is not None and cycle is None and tensor is None and element is None:
+            number = row if core is None else row_of_core(self.program, core, row)
+            return look_at_rows(self, [number], chosen)[number]
+        if row is None and cycle is not None and tensor is not None:
+            return look_at_tensor(self, cycle, tensor, core or 0, element=element, chosen=chosen)
+        raise InputError("inspect: give a row, or a cycle and a tensor")
 
     @property
     def makespan_cycles(self) -> int:
@@ -225,6 +300,11 @@ class RunResult:
         roles = {name: spec["role"] for name, spec in tensors.items() if "role" in spec}
         return tuning.traffic(self.program, self.timeline, roles)
 
+    @cached_property
+    def roofline(self) -> Roofline:
+        """Operations for each byte of GM, and the device's roofs above them."""
+        return roofline_of(self.program, self.device, self.traffic, self.makespan_us)
+
     @property
     def tflops(self) -> float | None:
         """10^12 floating-point operations a second of the makespan, as the operator counts them."""
@@ -358,6 +438,11 @@ class RunResult:
             "expectations_met": all(e.met is not False for e in self.expectations),
             "despite_findings": self.despite_findings,
         }  # fmt: skip
+
+    @cached_property
+    def has_dumps(self) -> bool:
+        """Whether the kernel calls DumpTensor."""
+        return any(row.op.name == "dump_tensor" for template in self.program.templates for row in template.rows)
 
     @property
     def outgrows_l2(self) -> bool:

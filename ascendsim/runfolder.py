@@ -3,13 +3,13 @@
 import json
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import tomli_w
 
-from ascendsim import __version__, report, trace
+from ascendsim import __version__, report, show_dumps, trace
 from ascendsim.arrays import load_npz, npz_bytes, storable
 from ascendsim.errors import InputError, PainterError
 from ascendsim.files import exists, is_file
@@ -19,7 +19,10 @@ from ascendsim.result import RunResult
 from ascendsim.stored import SCHEMA, arrays_of, outline_of, record_of, result_of
 
 RUN_FILE = "run.json"
-PICTURES = ("timeline.png", "timeline.svg", "memory.png", "balance.png")
+PICTURES = ("timeline.png", "timeline.svg", "memory.png", "balance.png", "roofline.png")
+SVGS = ("memory.svg", "balance.svg", "roofline.svg")
+"""What else there is if it is asked for."""
+DUMPS = "dumps.txt"
 UNFINISHED = ".unfinished"
 """Stands in a run's folder while it is written, so that one that was broken off is known and can be written again."""
 
@@ -29,6 +32,7 @@ def write_run(
     folder: str | Path,
     *,
     time: Literal["us", "cycle"] = "us",
+    pictures: Sequence[str] = PICTURES,
     painter: Painter | None = None,
     progress: Progress = silent,
 ) -> tuple[Path, ...]:
@@ -40,6 +44,7 @@ def write_run(
         result: the run.
         folder: a new or empty one, or one that holds a run.
         time: unit of the trace.
+        pictures: file names of the pictures, if they have not begun.
         painter: draws the pictures, of this run if it has begun; None starts one for this run.
         progress: told how many files are made.
 
@@ -51,13 +56,16 @@ def write_run(
     check_folder(target)
     if painter is None:
         with Painter() as own:
+            begin_pictures(result, own, pictures)
             return _write(result, target, time, own, progress)
+    if not painter.is_begun:
+        begin_pictures(result, painter, pictures)
     return _write(result, target, time, painter, progress)
 
 
-def begin_pictures(result: RunResult, painter: Painter) -> None:
+def begin_pictures(result: RunResult, painter: Painter, pictures: Sequence[str] = PICTURES) -> None:
     """Have a run's pictures drawn. Neither values, findings nor expectations are on them."""
-    painter.begin(outline_of(result, result.scenario), arrays_of(result))
+    painter.begin(outline_of(result, result.scenario) | {"pictures": tuple(pictures)}, arrays_of(result))
 
 
 def _write(
@@ -67,7 +75,7 @@ def _write(
     try:
         target.mkdir(parents=True, exist_ok=True)
         (target / UNFINISHED).touch()
-        for name in (RUN_FILE, *PICTURES):
+        for name in (RUN_FILE, DUMPS, *PICTURES, *SVGS):
             (target / name).unlink(missing_ok=True)
         _drop_tables(target)
         for name, content in contents.items():
@@ -138,8 +146,6 @@ def _contents(
     result: RunResult, target: Path, time: Literal["us", "cycle"], painter: Painter, progress: Progress
 ) -> tuple[dict[str, bytes], PainterError | None]:
     """Every file's content, and why there are no pictures if there are none. They are drawn meanwhile."""
-    if not painter.is_begun:
-        begin_pictures(result, painter)
     record, arrays = record_of(result, _relocated(result, target)), arrays_of(result)
     makers: dict[str, Callable[[], bytes]] = {
         "report.md": lambda: report.markdown(result).encode(),
@@ -148,6 +154,7 @@ def _contents(
         "outputs.npz": lambda: npz_bytes(storable(result.outputs)),
         "findings.json": lambda: _json([f.to_dict() for f in result.findings]),
         "scenario.toml": lambda: tomli_w.dumps(record["scenario"]).encode(),
+        **({DUMPS: lambda: show_dumps.text(result).encode()} if result.dumps else {}),
         "run.npz": lambda: npz_bytes(arrays),
     }
     contents = {name: text.encode() for name, text in trace.tables(result).items()}

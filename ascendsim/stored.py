@@ -12,6 +12,8 @@ from ascendsim import __version__
 from ascendsim.comparison import Comparison, Figures
 from ascendsim.computed import Sample, Tile
 from ascendsim.device import Device
+from ascendsim.dtypes import dtype
+from ascendsim.dumps import Dump
 from ascendsim.engine.base import TIMELINE_COLUMNS, Skip, Timeline, Totals
 from ascendsim.errors import Finding, Suppressed
 from ascendsim.program import from_arrays, to_arrays
@@ -27,8 +29,9 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 def arrays_of(result: RunResult) -> Arrays:
-    """Return program, timeline and log of a run as named arrays."""
-    return to_arrays(result.program) | _timeline_arrays(result.timeline) | _log_arrays(result.log)
+    """Return program, timeline, log and dumps of a run as named arrays."""
+    rest = _log_arrays(result.log) | _dump_arrays(result.dumps)
+    return to_arrays(result.program) | _timeline_arrays(result.timeline) | rest
 
 
 def outline_of(result: RunResult, scenario: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,6 +75,7 @@ def result_of(
         outputs=dict(outputs),
         findings=tuple(_finding_of(f) for f in record["findings"]),
         scenario=record["scenario"],
+        dumps=_dumps_of(arrays) if "dumps.heads" in arrays else (),
         log=tuple(json.loads(arrays["log"].tobytes())) if "log" in arrays else (),
         despite_findings=record["summary"]["despite_findings"],
         expectations=tuple(Expectation(*e) for e in record["expectations"]),
@@ -136,3 +140,39 @@ def _timeline_of(arrays: Mapping[str, Any]) -> Timeline:
 def _log_arrays(log: tuple[dict[str, str], ...]) -> dict[str, np.ndarray[Any, Any]]:
     """The instruction log as JSON text; nothing where the program tells it all."""
     return {"log": np.frombuffer(json.dumps(log).encode(), np.uint8)} if log else {}
+
+
+_DUMP_HEAD = ("core", "core_name", "number", "line", "desc", "tensor", "memory", "address_bytes", "count", "is_dropped")
+
+
+def _dump_arrays(dumps: tuple[Dump, ...]) -> Arrays:
+    """What DumpTensor has shown: heads as JSON text, then all values' bytes one behind the other; nothing without."""
+    if not dumps:
+        return {}
+    heads = [
+        {name: getattr(dump, name) for name in _DUMP_HEAD}
+        | {"dtype": dump.dtype.name, "shape": list(dump.shape), "values": len(dump.values)}
+        for dump in dumps
+    ]
+    return {
+        "dumps.heads": np.frombuffer(json.dumps(heads).encode(), np.uint8),
+        "dumps.content": np.concatenate([np.ascontiguousarray(d.values).view(np.uint8) for d in dumps]),
+        "dumps.written": np.concatenate([d.written for d in dumps]),
+    }
+
+
+def _dumps_of(arrays: Mapping[str, Any]) -> tuple[Dump, ...]:
+    """Undo `_dump_arrays`."""
+    dumps, at, value = [], 0, 0
+    for head in json.loads(arrays["dumps.heads"].tobytes()):
+        element, count = dtype(head["dtype"]), head["values"]
+        end = at + count * element.bytes
+        rest = {
+            "dtype": element,
+            "shape": tuple(head["shape"]),
+            "values": arrays["dumps.content"][at:end].view(element.numpy),
+            "written": arrays["dumps.written"][value : value + count],
+        }
+        dumps.append(Dump(**{name: head[name] for name in _DUMP_HEAD}, **rest))
+        at, value = end, value + count
+    return tuple(dumps)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ascendsim.errors import InputError
-from ascendsim.plot.tmp_curve import curve_png
+from ascendsim.plot.tmp_curve import curve_png, curve_svg
 from ascendsim.runfolder import write_whole
 from ascendsim.tmpsize import Curve, TmpChoice, TmpSize
 from ascendsim.tmpsize.export import file_stem, host_lines, tiling_toml
@@ -17,6 +17,13 @@ def write_curve(curve: Curve, folder: Path, percent: float | None = None) -> Pat
     """
     file = folder / f"{file_stem(curve.answer)}_curve.png"
     _write("--out", file, curve_png(curve, percent))
+    return file
+
+
+def write_curve_svg(curve: Curve, folder: Path, percent: float | None = None) -> Path:
+    """As `write_curve`, as SVG."""
+    file = folder / f"{file_stem(curve.answer)}_curve.svg"
+    _write("--out", file, curve_svg(curve, percent))
     return file
 
 

@@ -52,12 +52,11 @@ class Undrawn:
     def begin(self, record, arrays):
         """Take what is to be drawn."""
         self.is_begun = True
+        self.names = record["pictures"]
 
     def pictures(self):
         """The pictures' names, and something for each."""
-        from ascendsim.runfolder import PICTURES  # with NumPy, which not every test needs
-
-        return dict.fromkeys(PICTURES, b"picture")
+        return dict.fromkeys(self.names, b"picture")
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ import ascendsim as asc
 
 COMMAND = [str(Path(sys.executable).parent / "ascendsim")]
 FILES = {
-    "report.md", "timeline.png", "timeline.svg", "memory.png", "balance.png", "trace.json", "outputs.npz",
-    "findings.json", "scenario.toml", "run.npz", "run.json",
+    "report.md", "timeline.png", "timeline.svg", "memory.png", "balance.png", "roofline.png", "trace.json",
+    "outputs.npz", "findings.json", "scenario.toml", "run.npz", "run.json",
 }  # fmt: skip
-PICTURES = {"timeline.png", "timeline.svg", "memory.png", "balance.png"}
+PICTURES = {"timeline.png", "timeline.svg", "memory.png", "balance.png", "roofline.png"}
 
 
 def _run(*arguments, cwd=ROOT, code=0):
@@ -49,7 +49,7 @@ def single_buffered(tmp_path_factory):
 def test_run_writes_everything(double_buffered):
     folder, done = double_buffered
     assert {p.name for p in folder.iterdir()} == FILES
-    assert f"11 files in {folder}" in done.stdout.replace("\n", "")
+    assert f"12 files in {folder}" in done.stdout.replace("\n", "")
     for text in ("makespan", "bottleneck", "MTE2", "Top causes of waiting", "peak UB", "SoftmaxGrad/reducesum"):
         assert text in done.stdout
     assert json.loads((folder / "findings.json").read_text()) == []

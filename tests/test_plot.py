@@ -253,13 +253,11 @@ def test_matplotlib_is_used_for_its_font_only():
 DRAWN = """
 import os, pickle, sys
 from ascendsim.plot import process
-from ascendsim.runfolder import load_run
-mother = os.getpid()
+from ascendsim.runfolder import PICTURES, SVGS, load_run
 if sys.argv[2] == "dies":
-    whole = process._others
-    process._others = lambda result: whole(result) if os.getpid() == mother else os._exit(9)
+    process._send = lambda *_: os._exit(9)
 how = process.draw if sys.argv[2] == "alone" else process.draw_beside
-sys.stdout.buffer.write(pickle.dumps(how(load_run(sys.argv[1]))))
+sys.stdout.buffer.write(pickle.dumps(how(load_run(sys.argv[1]), (*PICTURES, *SVGS))))
 """
 
 
@@ -273,7 +271,7 @@ def test_pictures_are_the_same_whoever_draws_them(double, tmp_path):
         return pickle.loads(subprocess.run(command, capture_output=True, check=True).stdout)  # noqa: S301 - our own
 
     alone = drawn("alone")
-    assert set(alone) == set(runfolder.PICTURES)
+    assert set(alone) == {*runfolder.PICTURES, *runfolder.SVGS}
     assert drawn("beside") == alone
     assert drawn("dies") == alone
 

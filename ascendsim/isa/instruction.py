@@ -270,6 +270,9 @@ class Context(Protocol):
     def keeps_log(self) -> bool:
         """Whether the micro-operations of a vector function are to run one by one, each followed by `logged`."""
 
+    def dumper(self, operand: Operand, at: Lanes) -> Step:
+        """Return what shows bytes of an operand to whoever runs the program (`at` in bytes). Nothing is noted."""
+
     def logged(self, number: int) -> None:
         """Say that micro-operation `number` of the running row is done."""
 

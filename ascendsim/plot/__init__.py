@@ -7,15 +7,21 @@ same result gives the same bytes, whatever settings the user has. A text is draw
 from ascendsim.plot.balance import balance_picture
 from ascendsim.plot.memories import memory_picture
 from ascendsim.plot.paint import png, svg
+from ascendsim.plot.roofline import roofline_picture
 from ascendsim.plot.timeline import timeline_picture
 from ascendsim.result import RunResult
 
 __all__ = [
     "balance_picture",
     "balance_png",
+    "balance_svg",
     "memory_picture",
     "memory_png",
+    "memory_svg",
     "png",
+    "roofline_picture",
+    "roofline_png",
+    "roofline_svg",
     "svg",
     "timeline_picture",
     "timeline_png",
@@ -45,3 +51,23 @@ def timeline_svg(
 def memory_png(result: RunResult, core: int | None = None) -> bytes:
     """Draw what lay where on chip, as PNG; arguments and errors as `memory_picture`."""
     return png(memory_picture(result, core))
+
+
+def memory_svg(result: RunResult, core: int | None = None) -> bytes:
+    """Draw what lay where on chip, as SVG; arguments and errors as `memory_picture`."""
+    return svg(memory_picture(result, core), result.name)
+
+
+def roofline_png(result: RunResult) -> bytes:
+    """Draw operations for each byte of GM below the device's roofs, as PNG."""
+    return png(roofline_picture(result))
+
+
+def roofline_svg(result: RunResult) -> bytes:
+    """Draw operations for each byte of GM below the device's roofs, as SVG."""
+    return svg(roofline_picture(result), result.name)
+
+
+def balance_svg(result: RunResult) -> bytes:
+    """Draw where the time of every pipe and every AI Core went, as SVG."""
+    return svg(balance_picture(result), result.name)

@@ -40,13 +40,13 @@ _LEFT, _CHART = 1.35, 8.9
 _LANE, _LANE_BAR, _CORE, _CORE_BAR, _GROUP, _HEAD = 0.36, 0.28, 0.165, 0.125, 0.07, 0.35
 """Inches: distance of two pipes and height of their bars, the same of cores, room between AI Cores, above a chart."""
 _LOST = {
-    Wait.CROSS_CORE: "#b39ddb",
+    Wait.CROSS_CORE: "#a6a0e5",
     Wait.FLAG: "#c4c4c4",
-    Wait.BUFFER: "#e6aaa0",
-    Wait.UNIT_FLAG: "#c5cf9a",
+    Wait.BUFFER: "#b99478",
+    Wait.UNIT_FLAG: "#7594b1",
     Wait.BARRIER: "#8d8d8d",
-    Wait.QUEUE_FULL: "#d9c2a7",
-    Wait.DISPATCH: "#e8c3da",
+    Wait.QUEUE_FULL: "#e7cfa3",
+    Wait.DISPATCH: "#abd6f1",
 }
 _SHARING = Hatch(Pattern.SLANT, 3.0, "#444444")
 _BOTH, _NONE = "#2f78ad", Look(fill=PALE)

@@ -63,6 +63,12 @@ def svg(picture: Picture, title: str) -> bytes:
     return out.getvalue().encode()
 
 
+def paint(renderer: Any, picture: Picture, per_inch: float) -> None:
+    """Draw a picture on any of matplotlib's renderers, with so many of its units an inch."""
+    with _settings():
+        _Painter(renderer, picture, per_inch).paint()
+
+
 @contextmanager
 def _settings() -> Iterator[None]:
     """What must not depend on the user's settings, nor change from run to run."""

@@ -8,7 +8,7 @@ from ascendsim.device import NOT_CALIBRATED
 from ascendsim.plot.canvas import Box, Line, Look, Picture, Shape, Text
 from ascendsim.plot.fonts import text_width
 from ascendsim.plot.log_axis import LogAxis, log_axis
-from ascendsim.plot.paint import png
+from ascendsim.plot.paint import png, svg
 from ascendsim.plot.style import (
     ALARM,
     COLOURS,
@@ -49,6 +49,11 @@ _STEP = "#4d4d4d"
 def curve_png(curve: Curve, percent: float | None = None) -> bytes:
     """Draw a curve as PNG; arguments as `curve_picture`."""
     return png(curve_picture(curve, percent))
+
+
+def curve_svg(curve: Curve, percent: float | None = None) -> bytes:
+    """Draw a curve as SVG; arguments as `curve_picture`."""
+    return svg(curve_picture(curve, percent), curve.answer.title)
 
 
 @dataclass(frozen=True, slots=True)

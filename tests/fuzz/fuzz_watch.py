@@ -60,14 +60,15 @@ class InPlace:
         """Keep what is to be drawn."""
         InPlace.begun += 1
         self.is_begun = True
+        self._names = record["pictures"]
         self._run = pickle.dumps((dict(record), dict(arrays))) if InPlace.begun % DRAWN == 1 else b""
 
     def pictures(self):
         """The pictures, or their names only."""
         if not self._run:
-            return dict.fromkeys(PICTURES, b"picture")
+            return dict.fromkeys(self._names, b"picture")
         record, arrays = pickle.loads(self._run)
-        return process.draw(result_of(record, arrays, {}, Path()))
+        return process.draw(result_of(record, arrays, {}, Path()), self._names)
 
 
 @dataclass(frozen=True)

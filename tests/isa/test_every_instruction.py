@@ -587,6 +587,22 @@ def scalar_work_changes_no_value_and_takes_its_cycles():
     assert schedule(program, DEVICE)["start"][program.templates[0].columns["pipe"] == Pipe.V].min() >= 1000
 
 
+@example("dump_tensor")
+def a_dump_shows_what_rows_before_it_left_and_changes_nothing():
+    def kernel(asc):
+        asc.dump_tensor(D, 1, 8)
+        asc.add(D, A, A, 8)
+        asc.dump_tensor(D, 2, 3)
+
+    ground = Ground().write(A, floats(1, 8))
+    program = record(kernel, DEVICE, 1, (), ()).program
+    before, after = execute(program, DEVICE, (), ub=ground.ub).dumps
+    assert not before.written.any()
+    assert after.values.tolist() == [2.0, 4.0, 6.0]
+    assert after.written.all()
+    assert executed(kernel) == ([2 * i for i in range(1, 9)], ())
+
+
 @example("pipe_barrier")
 def a_barrier_changes_no_value():
     def kernel(asc):

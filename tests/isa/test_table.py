@@ -39,7 +39,7 @@ PIPES = {
     Pipe.FIX: "data_copy_l1_to_fb fixpipe_to_gm fixpipe_to_gm_atomic_add fixpipe_to_l1",
     Pipe.S: """
         get_value set_value set_mask_count set_mask_norm set_vector_mask set_va_reg_sb set_deq_scale set_atomic_add
-        set_atomic_none scalar_work
+        set_atomic_none scalar_work dump_tensor
     """,
 }
 """Arithmetic, moves inside UB, comparisons, selections and reductions are V's; GM to UB is MTE2's, UB to GM MTE3's;
