@@ -458,13 +458,13 @@ class _RowEvents:
             self.rows.tensors(at),
             self.columns["kind"][at],
         )
-        step, name = program.steps[row.step], mnemonic(row)
-        title, cname = FLAGS.get(kind, (MNEMONICS.get(name, name.upper()), self._lane(at).cname))
+        step = program.steps[row.step]
+        cname = FLAGS[kind][1] if kind in FLAGS else self._lane(at).cname
         if analysis.is_cross_flag(row):
-            title, cname = name.upper(), CROSS_CNAMES[kind]
+            cname = CROSS_CNAMES[kind]
         is_same = all(refs[operand.tensor].buffer is not Buffer.GM for _, operand in row.operands)
         return _RowText(
-            name=_dumps(title),
+            name=_dumps(slice_name(row, kind)),
             cname=_dumps(cname),
             detail=_dumps(self._detail(at, row)) if is_same else "",
             code=_dumps(f"{program.lines[row.line]}\n{step}" if step else program.lines[row.line]),
@@ -527,6 +527,14 @@ class _RowEvents:
             base = self.result.program.gm[call.slot_tensor[ref.slot]].base_bytes
             offset += call.slot_base_bytes[ref.slot] - base
         return f"0x{base + offset:x}({ref.name}{f'+{offset}' if offset else ''})"
+
+
+def slice_name(row: Row, kind: int) -> str:
+    """Return what traces call an instruction; `kind` is that of the timeline."""
+    name = mnemonic(row)
+    if kind in FLAGS and not analysis.is_cross_flag(row):
+        return FLAGS[Kind(kind)][0]
+    return MNEMONICS.get(name, name.upper())
 
 
 def _bytes(row: Row) -> int:
