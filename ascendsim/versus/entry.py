@@ -11,6 +11,7 @@ from ascendsim.result import RunResult
 from ascendsim.runfolder import load_run
 from ascendsim.versus.measured import TraceComparison, compare_with_trace
 from ascendsim.versus.msopprof import read_trace
+from ascendsim.versus.outputs import OutputComparison, Tolerance, compare_with_dumps
 from ascendsim.versus.runs import RunComparison, compare_runs
 
 Run = RunResult | str | Path
@@ -52,8 +53,10 @@ def compare(
     """Return two runs beside each other: figures, what differs, what got faster and why; `str` of it is a page.
 
     Args:
-        a, b: results, folders of runs, scenario files, or names of shipped scenarios, which are run.
-        set_a, set_b: changes to a scenario's keys, {"tiling.tile_m": 32}.
+        a: a result, the folder of a run, a scenario file, or the name of a shipped scenario, which is run.
+        b: another.
+        set_a: changes to keys of the scenario `a`, {"tiling.tile_m": 32}.
+        set_b: the same of `b`.
         progress: told how far a scenario has run.
 
     Raises:
@@ -95,3 +98,35 @@ def compare_trace(
     clock = result.device.clock_mhz if clock_mhz is None else clock_mhz
     found = read_trace(trace, clock, core, is_fixed=clock_mhz is not None)
     return compare_with_trace(result, found, aliases, _named(run, set))
+
+
+def compare_outputs(
+    run: Run,
+    folder: str | Path,
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
+    ulp: int = 0,
+    set: Mapping[str, Any] | None = None,  # noqa: A002 - the public name, as --set
+    progress: Progress = silent,
+) -> OutputComparison:
+    """Return a board's output tensors beside a run's: errors, bad tiles, who wrote the first bad element.
+
+    Args:
+        run: a result, the folder of a run, or a scenario.
+        folder: with NAME.bin for each output: its elements in its dtype, row by row.
+        atol: |board - run| <= atol + rtol * |run| counts as equal; None for half 1e-3, float 1e-4, bfloat16_t 2^-7,
+            integers 0.
+        rtol: relative to the run's value; None for the same numbers.
+        ulp: so many units in the last place count as equal, too.
+        set: changes to a scenario's keys.
+        progress: told how far a scenario has run.
+
+    Raises:
+        InputError: a run without values, no dumps there, one of the wrong length, or a negative tolerance.
+    """
+    for name, value in (("atol", atol), ("rtol", rtol), ("ulp", ulp)):
+        if value is not None and not value >= 0:
+            raise InputError(f"{name} = {value}: must be at least 0")
+    result = run_of(run, set, progress)
+    return compare_with_dumps(result, Path(folder), Tolerance(atol, rtol, ulp), _named(run, set))

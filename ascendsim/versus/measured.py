@@ -178,7 +178,9 @@ def compare_with_trace(
         pairs += [(some[i], others[j]) for i, j in found or ()]
         unmatched += _left("run", some, {i for i, _ in found or ()})
         unmatched += _left("trace", others, {j for _, j in found or ()})
-    here = [[s for s in side if s.core in common and (s.lane, s.name) not in not_modelled] for side in (ours, trace.slices)]
+    here = [
+        [s for s in side if s.core in common and (s.lane, s.name) not in not_modelled] for side in (ours, trace.slices)
+    ]
     return TraceComparison(
         result=result,
         trace=trace,
@@ -212,9 +214,7 @@ def _slices_of(result: RunResult, aliases: Mapping[str, str]) -> list[Slice]:
     for at, (core, pipe, kind, start, end) in enumerate(columns):
         name = slice_name(rows.row(at), kind)
         cycles = 1 if name in COUNTED else end - start
-        found.append(
-            Slice(cores[core], LANES[Pipe(pipe)].tid, aliases.get(name, name), start, cycles, rows.line(at))
-        )
+        found.append(Slice(cores[core], LANES[Pipe(pipe)].tid, aliases.get(name, name), start, cycles, rows.line(at)))
     names = {slice_name(row, kind) for row, kind in _row_kinds(result)}
     unknown = [name for name in aliases if name not in names]
     if unknown:
@@ -268,9 +268,7 @@ def _error(run: float, trace: float) -> float | None:
     return (run - trace) / trace if trace else None
 
 
-def _kinds(
-    run: Sequence[Slice], trace: Sequence[Slice], pairs: Sequence[tuple[Slice, Slice]]
-) -> Iterator[KindError]:
+def _kinds(run: Sequence[Slice], trace: Sequence[Slice], pairs: Sequence[tuple[Slice, Slice]]) -> Iterator[KindError]:
     counts = [Counter((s.lane, s.name) for s in side) for side in (run, trace)]
     positions = _positions(run)
     of_kind: dict[tuple[str, str], list[tuple[Slice, Slice]]] = {key: [] for key in (*counts[0], *counts[1])}
@@ -293,7 +291,7 @@ def _kinds(
             median(b.cycles for _, b in some) if some else None,
             median(e for e, _ in errors) if errors else None,
             worst[0] if worst else None,
-            f"{worst[1].core} #{positions[id(worst[1])]} {worst[1].code}" if worst else "",
+            f"{worst[1].core} #{positions[id(worst[1])]} {worst[1].code}" if worst and worst[0] else "",
         )
 
 
@@ -326,7 +324,18 @@ def _text(found: TraceComparison) -> Iterator[str]:
         error = "" if found.error is None else f": {found.error:+.1%}"
         yield f"first begin to last end: run {found.span[0]:,} cycles, trace {found.span[1]:,} cycles{error}"
     yield ""
-    columns = ("lane", "instruction", "run", "trace", "pairs", "run median", "trace median", "error", "worst", "worst at")
+    columns = (
+        "lane",
+        "instruction",
+        "run",
+        "trace",
+        "pairs",
+        "run median",
+        "trace median",
+        "error",
+        "worst",
+        "worst at",
+    )
     yield from table(columns, [_cells(kind) for kind in found.kinds], left=2)
     if found.not_modelled:
         yield ""
@@ -338,8 +347,8 @@ def _text(found: TraceComparison) -> Iterator[str]:
         yield ""
         yield "Unmatched"
         left = [(u.side, u.core, u.lane, f"#{u.position}", u.name, number(u.start), u.code) for u in found.unmatched]
-        columns = ("of", "core", "lane", "at", "instruction", "begins", "line")
-        yield from indented(table(columns, left[:_MOST_LEFT], left=7))
+        heads = ("of", "core", "lane", "at", "instruction", "begins", "line")
+        yield from indented(table(heads, left[:_MOST_LEFT], left=7))
         yield from left_out(len(left) - _MOST_LEFT, "instructions")
 
 

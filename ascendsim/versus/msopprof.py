@@ -172,7 +172,7 @@ class _Reader:
         """Return the slices, whether the file is of all cores, and slices that are no instructions by name."""
         raw, overhead = list[_Raw](), Counter[str]()
         self._is_own = _own_clock(content) > 0
-        for self._at, event in enumerate(content["traceEvents"]):  # noqa: B020 - messages say at which event
+        for self._at, event in enumerate(content["traceEvents"]):
             for found in self._slices(event):
                 if found.name in OVERHEAD:
                     overhead[found.name] += 1
@@ -244,12 +244,11 @@ class _Reader:
     def _place_of_all(self, pid: str, tid: object) -> tuple[str, str]:
         if not _CORE.fullmatch(pid):
             self._refuse(f"pid = {json.dumps(pid)}; want a core such as core0.veccore0 or core0.cubecore0")
-        if isinstance(tid, str):
-            sub = _SUB_LANE.fullmatch(tid)
-            for lane in (tid, sub[1] if sub else ""):
-                if lane in LANES.values() or lane in OTHER_LANES:
-                    return pid, lane
-        self._refuse(f"tid = {json.dumps(tid)} is no lane; msopprof has {', '.join(LANES.values())}")
+        sub = _SUB_LANE.fullmatch(tid) if isinstance(tid, str) else None
+        for lane in (tid, sub[1] if sub else ""):
+            if isinstance(lane, str) and (lane in LANES.values() or lane in OTHER_LANES):
+                return pid, lane
+        return self._refuse(f"tid = {json.dumps(tid)} is no lane; msopprof has {', '.join(LANES.values())}")
 
     def _place_of_one(self, pid: object, tid: object) -> tuple[str, str]:
         number = int(pid) if isinstance(pid, str) and pid.isdecimal() else pid
@@ -269,6 +268,8 @@ class _Reader:
                     "say which with --core, such as core0.veccore0"
                 )
             self._core = folder
+        if not _CORE.fullmatch(self._core):
+            raise InputError(f"--core {self._core}: want a core such as core0.veccore0 or core0.cubecore0")
         return self._core
 
     def _check_name(self, event: Event) -> None:

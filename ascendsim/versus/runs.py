@@ -418,15 +418,11 @@ def _same_text(found: RunComparison) -> Iterator[str]:
     """What is the same although the runs are not equal."""
     if found.is_equal:
         return
-    same = [
-        name
-        for name, is_same in (("program", found.same_program), ("timeline", found.same_timeline))
-        if is_same
-    ]
-    if same:
-        yield f"same {' and '.join(same)}"
-    if found.same_outputs is not None:
-        yield "same outputs" if found.same_outputs else "the outputs differ"
+    parts = (("program", found.same_program), ("timeline", found.same_timeline), ("outputs", found.same_outputs))
+    for word, wanted in (("same", True), ("other", False)):
+        names = [name for name, is_same in parts if is_same is wanted]
+        if names:
+            yield f"{word} {', '.join(names)}"
 
 
 def _cells(figure: Figure) -> tuple[str, ...]:
@@ -447,7 +443,8 @@ def _reason(found: RunComparison, lane: PipeChange) -> str:
         if run.lane_name(pipe, kind) == lane.pipe
     ]
     of = " (mean of its cores)" if max(lane.cores) > 1 else ""
-    return f"{lane.pipe}, which bounds {' and '.join(bounds)}: {signed(total)} cycles = {', '.join(parts)}{of}"
+    why = f"{signed(total)} cycles = {', '.join(parts)}{of}" if parts else "the same cycles, at another clock"
+    return f"{lane.pipe}, which bounds {' and '.join(bounds)}: {why}"
 
 
 def _pipes_text(found: RunComparison) -> Iterator[str]:
@@ -482,9 +479,7 @@ def _changes_text(found: RunComparison) -> Iterator[str]:
     if found.lines:
         yield ""
         yield "Most changed lines, cycles over all cores"
-        lines = [
-            (x.line, *(number(n) for n in (*x.spent, *x.waited)), signed(x.change)) for x in found.lines
-        ]
+        lines = [(x.line, *(number(n) for n in (*x.spent, *x.waited)), signed(x.change)) for x in found.lines]
         columns = ("line", "spent A", "spent B", "waited A", "waited B", "change")
         yield from indented(table(columns, lines[:_MOST_LINES]))
         yield from left_out(len(lines) - _MOST_LINES, "lines")
