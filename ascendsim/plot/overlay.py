@@ -126,10 +126,13 @@ def _draw_slices(chart: Chart, slices: Sequence[Slice], shift: int, top: float, 
     chart.spans(waits, top, _BAR, _WAIT, LOW)
     for is_paired, fill in ((True, COLOURS[pipe]), (False, lighter(COLOURS[pipe], 0.6))):
         spans = [(s.start - shift, s.end - shift) for s in slices if (id(s) in paired) is is_paired and _is_work(s)]
-        wide = [span for span in spans if (span[1] - span[0]) * chart.per_cycle >= EDGED]
+        wide, narrow = (
+            [span for span in spans if ((span[1] - span[0]) * chart.per_cycle >= EDGED) is is_wide]
+            for is_wide in (True, False)
+        )
         hatch = None if is_paired else _ALONE
         chart.spans(wide, top, _BAR, Look(fill, WHITE, hatch=hatch), MIDDLE)
-        chart.spans([span for span in spans if span not in set(wide)], top, _BAR, Look(fill, hatch=hatch), MIDDLE)
+        chart.spans(narrow, top, _BAR, Look(fill, hatch=hatch), MIDDLE)
     for s, end in zip(slices, [*(s.start for s in slices[1:]), chart.last + shift], strict=True):
         if _is_work(s) and id(s) in paired:
             seen = min(s.end, end)  # where it overlaps the next one, that is drawn over it

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from ascendsim.errors import InputError
+from ascendsim.files import is_file
 from ascendsim.machine import run
 from ascendsim.progress import Progress, silent
 from ascendsim.result import RunResult
-from ascendsim.runfolder import load_run
+from ascendsim.runfolder import RUN_FILE, load_run
 from ascendsim.versus.measured import TraceComparison, compare_with_trace
 from ascendsim.versus.msopprof import read_trace
 from ascendsim.versus.outputs import OutputComparison, Tolerance, compare_with_dumps
@@ -34,6 +35,8 @@ def run_of(given: Run, changes: Mapping[str, Any] | None = None, progress: Progr
         raise InputError(f"{name_of(given)}: --set changes a scenario; this has run already, name its scenario file")
     if isinstance(given, RunResult):
         return given
+    if is_file(Path(given) / "trace.json") and not is_file(Path(given) / RUN_FILE):
+        raise InputError(f"{given}: no run there, but a trace; name the file {Path(given) / 'trace.json'}")
     return load_run(given) if is_done else run(given, set=changes, progress=progress)
 
 

@@ -1,7 +1,9 @@
 """A run beside a measured trace of the same kernel: instructions paired by core, lane and order, errors by kind.
 
 On each lane of each core the names of both are aligned (`alignment`); pairs give errors, what is left over is listed.
-The profiler draws SET_FLAG and BAR one cycle long, so these are counted only; a WAIT_FLAG lasts as its pipe is held,
+The profiler draws SET_FLAG and BAR one cycle long, at their end, so these are counted only. A set is complete when all
+rows before it are, while the pipe goes on: where it is drawn says nothing of its place in the order, so the sets of a
+lane are a sequence of their own. A WAIT_FLAG lasts as its pipe is held,
 which is a matter of schedule and not of the instruction, so it is shown and left out of the sums. Names on the scalar
 lane that the run does not have are what the compiler made around the kernel's calls, which is not modelled.
 """
@@ -20,10 +22,11 @@ from ascendsim.result import RunResult
 from ascendsim.terms import Pipe
 from ascendsim.trace import LANES, core_name, slice_name
 from ascendsim.versus.alignment import MOST_EDITS, aligned
-from ascendsim.versus.msopprof import MeasuredTrace, Slice
+from ascendsim.versus.msopprof import MeasuredTrace, Slice, drawn_order
 from ascendsim.versus.table import indented, left_out, number, table
 
-COUNTED = ("SET_FLAG", "BAR")
+SET = "SET_FLAG"
+COUNTED = (SET, "BAR")
 """Drawn one cycle long, whatever they take. Source: msopprof, core timeline."""
 WAITS = ("WAIT_FLAG",)
 _SCALAR = LANES[Pipe.S].tid
@@ -172,12 +175,12 @@ def compare_with_trace(
     for place in dict.fromkeys(p for side in sides for p in side if p[0] in common):
         some = sides[0].get(place, [])
         others = [s for s in sides[1].get(place, []) if (s.lane, s.name) not in not_modelled]
-        found = aligned([s.name for s in some], [s.name for s in others])
+        found = _paired(some, others)
         if found is None:
             too_different.append(place)
-        pairs += [(some[i], others[j]) for i, j in found or ()]
-        unmatched += _left("run", some, {i for i, _ in found or ()})
-        unmatched += _left("trace", others, {j for _, j in found or ()})
+        pairs += found or ()
+        taken = {id(s) for pair in found or () for s in pair}
+        unmatched += [*_left("run", some, taken), *_left("trace", others, taken)]
     here = [
         [s for s in side if s.core in common and (s.lane, s.name) not in not_modelled] for side in (ours, trace.slices)
     ]
@@ -207,29 +210,23 @@ def _slices_of(result: RunResult, aliases: Mapping[str, str]) -> list[Slice]:
             f"{result.name}: {len(t)} of its {t.row_count} rows were kept, so it cannot be compared row by row; "
             "run a smaller problem, or ask for its whole time with --trace-window"
         )
-    rows = analysis.Rows(result.program, t)
-    columns = zip(*(t[name].tolist() for name in ("core", "pipe", "kind", "start", "end")), strict=True)
+    rows, names = analysis.Rows(result.program, t), dict[tuple[int, int], str]()
+    columns = zip(*(t[name].tolist() for name in ("core", "pipe", "kind", "start", "end", "row")), strict=True)
     cores = {core: core_name(result, core) for core in np.unique(t["core"]).tolist()}
     found = []
-    for at, (core, pipe, kind, start, end) in enumerate(columns):
-        name = slice_name(rows.row(at), kind)
-        cycles = 1 if name in COUNTED else end - start
-        found.append(Slice(cores[core], LANES[Pipe(pipe)].tid, aliases.get(name, name), start, cycles, rows.line(at)))
-    names = {slice_name(row, kind) for row, kind in _row_kinds(result)}
-    unknown = [name for name in aliases if name not in names]
+    for at, (core, pipe, kind, start, end, number_) in enumerate(columns):
+        key = rows.template_of[at], number_
+        if key not in names:
+            names[key] = slice_name(rows.row(at), kind)
+        name = names[key]
+        begin = end - 1 if name in COUNTED else start
+        lane = LANES[Pipe(pipe)].tid
+        found.append(Slice(cores[core], lane, aliases.get(name, name), begin, end - begin, rows.line(at)))
+    unknown = [name for name in aliases if name not in names.values()]
     if unknown:
-        raise InputError(f"--alias {unknown[0]}={aliases[unknown[0]]}: the run has {', '.join(sorted(names))}")
-    return sorted(found, key=lambda s: (s.core, s.lane, s.start))
-
-
-def _row_kinds(result: RunResult) -> Iterator[tuple[Any, int]]:
-    rows = analysis.Rows(result.program, result.timeline)
-    seen = set()
-    for at, kind in enumerate(result.timeline["kind"].tolist()):
-        key = rows.template_of[at], int(result.timeline["row"][at])
-        if key not in seen:
-            seen.add(key)
-            yield rows.row(at), kind
+        known = ", ".join(sorted(set(names.values())))
+        raise InputError(f"--alias {unknown[0]}={aliases[unknown[0]]}: the run has {known}")
+    return sorted(found, key=drawn_order)
 
 
 def _by_place(slices: Iterable[Slice]) -> dict[Place, list[Slice]]:
@@ -254,9 +251,21 @@ def _not_modelled(
     return dict(sorted(counts.items()))
 
 
+def _paired(run: Sequence[Slice], trace: Sequence[Slice]) -> list[tuple[Slice, Slice]] | None:
+    """Pairs of one lane, sets of flags apart from all others; None where either is too different."""
+    pairs: list[tuple[Slice, Slice]] = []
+    for is_set in (False, True):
+        some, others = ([s for s in side if (s.name == SET) is is_set] for side in (run, trace))
+        found = aligned([s.name for s in some], [s.name for s in others])
+        if found is None:
+            return None
+        pairs += [(some[i], others[j]) for i, j in found]
+    return pairs
+
+
 def _left(side: str, slices: Sequence[Slice], taken: set[int]) -> Iterator[Unmatched]:
     for i, s in enumerate(slices):
-        if i not in taken:
+        if id(s) not in taken:
             yield Unmatched(side, s.core, s.lane, s.name, i, s.start, s.code)
 
 

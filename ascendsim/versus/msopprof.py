@@ -71,6 +71,11 @@ class Slice:
         return self.start + self.cycles
 
 
+def drawn_order(s: Slice) -> tuple[str, str, int, int]:
+    """What slices are sorted by: core, lane, begin, end."""
+    return s.core, s.lane, s.start, s.end
+
+
 @dataclass(frozen=True)
 class MeasuredTrace:
     """What a trace file holds.
@@ -122,7 +127,7 @@ def read_trace(path: str | Path, clock_mhz: int, core: str = "", *, is_fixed: bo
     content = _content(file)
     raw, is_whole, overhead = _Reader(file, core).read(content)
     clock = clock_mhz if is_fixed else _own_clock(content) or clock_mhz
-    ordered = sorted((_slice(r, clock) for r in raw), key=lambda s: (s.core, s.lane, s.start))
+    ordered = sorted((_slice(r, clock) for r in raw), key=drawn_order)
     return MeasuredTrace(file, is_whole, clock, _better_clock(raw, clock), tuple(ordered), overhead)
 
 
