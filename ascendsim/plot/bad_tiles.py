@@ -31,7 +31,8 @@ MOST_ROWS, MOST_COLUMNS = 96, 192
 """Cells of the map; one stands for several elements of a larger tensor."""
 FOLD = 256
 """Elements of a row of the map of a tensor with one axis."""
-_LEFT, _TOP, _CHART, _HIGH = 0.9, 0.95, 10.6, 5.0
+_LEFT, _TOP, _CHART, _HIGH, _LEAST = 0.9, 0.7, 10.6, 5.0, (1.5, 0.4)
+"""Inches: left and upper edge of the map, its most and its least width and height."""
 _CLASSES = ((2.0, "#c6dbef", "up to 2 times its tolerance"), (10.0, "#6baed6", "up to 10 times"),
             (100.0, "#2171b5", "up to 100 times"), (math.inf, "#08306b", "more than 100 times"))  # fmt: skip
 """Colours of mismatches by how many times over their tolerance they are; light to dark also without colours."""
@@ -56,7 +57,7 @@ def bad_tiles_picture(result: RunResult, tensor: TensorErrors) -> Picture:
     cells, tiles = _cells(excess, high, wide), tiles[::high, ::wide]
     cells = np.where((cells == 0) & np.isin(tiles, bad), _BAD_TILE, cells)
     side = min(_CHART / cells.shape[1], _HIGH / cells.shape[0])
-    across, down = max(side, min(0.5, _CHART / cells.shape[1] / 2)), side
+    across, down = max(side, _LEAST[0] / cells.shape[1]), max(side, _LEAST[1] / cells.shape[0])
     box = (_LEFT, _TOP, _LEFT + across * cells.shape[1], _TOP + down * cells.shape[0])
     entries = _entries(cells)
     room = WIDTH - _LEFT - 0.3
