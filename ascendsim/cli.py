@@ -615,7 +615,7 @@ def compare(
         list[str] | None, typer.Option("--set-b", help="As --set, of B only.", metavar="KEY=VALUE")
     ] = None,
     clock_mhz: Annotated[
-        int | None, typer.Option("--clock-mhz", min=1, help="Trace: its clock; else what it names, or the device's.")
+        int | None, typer.Option("--clock-mhz", help="Trace: its clock; else what it names, or the device's.")
     ] = None,
     core: Annotated[
         str, typer.Option(help="Trace of one core: which, such as core0.veccore0; else its folder's name.")
@@ -646,7 +646,13 @@ def compare(
     if (other is None) == (outputs is None):
         raise InputError("compare: name one thing to compare with: B (a run or a trace), or --outputs FOLDER")
     is_trace = other is not None and other.endswith(".json")
-    _check_compare(is_trace, other, (clock_mhz, core, alias), (atol, rtol, ulp or None), (changes_of_b, equal or None))
+    _check_compare(
+        is_trace,
+        other,
+        (clock_mhz is not None, core, alias),
+        (atol is not None, rtol is not None, ulp),
+        (changes_of_b, equal or None),
+    )
     from ascendsim import versus
 
     first = parse_changes(changes)

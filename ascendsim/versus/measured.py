@@ -44,8 +44,8 @@ class KindError:
     Attributes:
         run_count, trace_count, matched: how many there are, and how many pairs.
         run_cycles, trace_cycles: of all pairs.
-        run_median, trace_median: cycles of one.
-        median_error, worst_error: of the pairs; None where there is none, and for names that are only counted.
+        run_median, trace_median, median_error, worst_error: of the pairs: cycles of one, and errors; None where there
+            is no pair, and for names that are only counted.
         worst_at: core, which one on its lane, and the kernel line of the pair with the worst error.
     """
 
@@ -286,7 +286,8 @@ def _kinds(run: Sequence[Slice], trace: Sequence[Slice], pairs: Sequence[tuple[S
     ordered = sorted(of_kind, key=lambda key: (-sum(b.cycles for _, b in of_kind[key]), key))
     for lane, name in ordered:
         some = of_kind[lane, name]
-        errors = [] if name in COUNTED else [(e, a) for a, b in some if (e := _error(a.cycles, b.cycles)) is not None]
+        timed = [] if name in COUNTED else some
+        errors = [(e, a) for a, b in timed if (e := _error(a.cycles, b.cycles)) is not None]
         worst = max(errors, key=lambda one: abs(one[0]), default=None)
         yield KindError(
             lane,
@@ -296,8 +297,8 @@ def _kinds(run: Sequence[Slice], trace: Sequence[Slice], pairs: Sequence[tuple[S
             len(some),
             sum(a.cycles for a, _ in some),
             sum(b.cycles for _, b in some),
-            median(a.cycles for a, _ in some) if some else None,
-            median(b.cycles for _, b in some) if some else None,
+            median(a.cycles for a, _ in timed) if timed else None,
+            median(b.cycles for _, b in timed) if timed else None,
             median(e for e, _ in errors) if errors else None,
             worst[0] if worst else None,
             f"{worst[1].core} #{positions[id(worst[1])]} {worst[1].code}" if worst and worst[0] else "",

@@ -8,7 +8,6 @@ Source: msopprof, core timeline and per-core timeline; MindStudio Insight, opera
 """
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -45,6 +44,9 @@ _SUB_LANE: Final = re.compile(r"(.+)_\d+")
 _NEAR: Final = 0.02
 """A duration is a whole number of cycles if it is so near to one: single precision and six decimals are nearer."""
 _MOST_SHARE: Final = 0.9
+_MOST_US: Final = 10**9
+"""A thousand seconds: no kernel takes so long, and its cycles are exact as floats."""
+_MOST_MHZ: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,8 @@ def read_trace(path: str | Path, clock_mhz: int, core: str = "", *, is_fixed: bo
         InputError: no such trace; the text names the event.
     """
     file = Path(path)
+    if not 0 < clock_mhz <= _MOST_MHZ:
+        raise InputError(f"clock_mhz = {clock_mhz}: must be from 1 to {_MOST_MHZ:,}")
     content = _content(file)
     raw, is_whole, overhead = _Reader(file, core).read(content)
     clock = clock_mhz if is_fixed else _own_clock(content) or clock_mhz
@@ -230,7 +234,8 @@ class _Reader:
         if not isinstance(args, dict):
             self._refuse("args is no object")
         code = args.get("code", "")
-        line = code.splitlines()[0] if isinstance(code, str) and code else ""
+        line = next(iter(code.splitlines()), "") if isinstance(code, str) else ""
+        line = "".join(c if c.isprintable() else "?" for c in line)
         cycles = args.get("cycles", -1) if self._is_own else -1
         if isinstance(cycles, bool) or not isinstance(cycles, int):
             self._refuse(f"args.cycles = {json.dumps(cycles)}; want a whole number")
@@ -287,14 +292,14 @@ class _Reader:
 
     def _text(self, event: Event, key: str) -> str:
         value = event.get(key)
-        if not isinstance(value, str) or not value:
+        if not isinstance(value, str) or not value or not value.isprintable():
             self._refuse(f"{key} = {json.dumps(value)}; want a name")
         return value
 
     def _time(self, event: Event, key: str) -> float:
         value = event.get(key)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-            self._refuse(f"{key} = {json.dumps(value)}; want microseconds from 0")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_US:
+            self._refuse(f"{key} = {json.dumps(value)}; want microseconds from 0 to {_MOST_US:,}")
         return float(value)
 
     def _refuse(self, why: str) -> NoReturn:
@@ -304,9 +309,10 @@ class _Reader:
 def _own_clock(content: Event) -> int:
     """The clock by which a trace of this program tells its cycles; 0 of any other."""
     other = content.get("otherData")
-    if not isinstance(other, dict) or not isinstance(other.get("clock_mhz"), int):
+    clock = other.get("clock_mhz") if isinstance(other, dict) else None
+    if not isinstance(clock, int) or isinstance(clock, bool) or not 0 < clock <= _MOST_MHZ:
         return 0
-    return 1000 if other.get("time") == "cycle" else int(other["clock_mhz"])
+    return 1000 if isinstance(other, dict) and other.get("time") == "cycle" else clock
 
 
 def _better_clock(raw: list[_Raw], clock_mhz: int) -> int:

@@ -333,12 +333,14 @@ class TileNumbers:
 
 def tile_numbers(result: RunResult, owners: Owners) -> TileNumbers:
     """Return which tile wrote each element, numbered in the order of calls and rows."""
-    both, inverse = np.unique(np.stack([owners.calls, owners.rows]), axis=1, return_inverse=True)
+    rows = int(owners.rows.max(initial=0)) + 2  # so that one number stands for both, `NOBODY` being -1
+    both, inverse = np.unique((owners.calls + 1) * rows + owners.rows + 1, return_inverse=True)
     known: dict[tuple[int, ...], int] = {}
     keys: list[tuple[str, str]] = []
     number_of = []
-    for index, row in both.T.tolist():
-        place, name = _tile_of(result, index, row)
+    for both_number in both.tolist():
+        index, row = divmod(both_number, rows)
+        place, name = _tile_of(result, index - 1, row - 1)
         if place not in known:
             known[place] = len(keys)
             keys.append(name)

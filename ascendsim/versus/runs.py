@@ -180,6 +180,7 @@ class RunComparison:
             "same_program": self.same_program,
             "same_timeline": self.same_timeline,
             "same_outputs": self.same_outputs,
+            "program_digests": [self.a.program.digest, self.b.program.digest],
             "faster": self.faster,
             "figures": [{"name": f.name, "a": f.a, "b": f.b, "change": f.change} for f in self.figures],
             "fields": [asdict(f) for f in self.fields],
@@ -310,7 +311,6 @@ def _device(run: RunResult) -> dict[str, Any]:
 def _program(run: RunResult) -> dict[str, Any]:
     program = run.program
     return {
-        "digest": program.digest[:12],
         "templates": len(program.templates),
         "calls": len(program.calls["core"]),
         "kernel_type": program.kernel_type.name,

@@ -5,6 +5,7 @@ The traces are made of a run's rows and of the documented field tables alone.
 
 import json
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
@@ -12,6 +13,7 @@ import ascendsim as asc
 from ascendsim.terms import Pipe
 from ascendsim.trace import core_name, slice_name
 
+ROOT = Path(__file__).parent.parent.parent
 SMALL = {"block_dim": 2} | {f"tensors.{name}.shape": [16384] for name in ("x", "y", "z")}
 """Of `vector_add`: two cores with four tiles of 2048 half each."""
 FINER = SMALL | {"tiling.tile_length": 1024}

@@ -45,7 +45,7 @@ def test_two_runs_share_their_time():
     _check(picture)
     texts = _texts(picture)
     assert "A: vector_add on Ascend910B1" in texts
-    assert "A: 1,761 cycles = 0.72 µs · B: 1,817 cycles = 0.982 µs" in texts
+    assert "A: 1,761 cycles = 0.952 µs · B: 1,817 cycles = 0.982 µs" in texts
     assert "dashed: end of the run" in texts
     ends = _dashed(picture)
     left, right = 1.4, 1.4 + 9.65

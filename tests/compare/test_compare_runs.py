@@ -217,6 +217,7 @@ def test_plain_data_have_everything():
     )
     assert {"name": "makespan cycles", "a": 1761, "b": 1817, "change": 56} in plain["figures"]
     assert {"path": "tiling.tile_length", "a": 2048, "b": 1024} in plain["fields"]
+    assert plain["program_digests"] == [added().program.digest, added_finer().program.digest]
     assert plain["pipes"][2]["pipe"] == "MTE2"
     assert plain["pipes"][2]["cycles"]["flag"] == [2 * 57, 2 * 41]
     assert len(plain["cores"]) == len(found.cores) == 24
