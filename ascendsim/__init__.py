@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         TPosition,
     )
     from ascendsim.tmpsize import tmp_curve, tmp_size
+    from ascendsim.versus import compare, compare_outputs, compare_trace
 
 __version__ = "0.1.0"
 
@@ -106,6 +107,9 @@ _HOME = {
     "Nd2NzParams": "isa.nd2nz",
     "tmp_curve": "tmpsize",
     "tmp_size": "tmpsize",
+    "compare": "versus",
+    "compare_outputs": "versus",
+    "compare_trace": "versus",
 }
 
 _MODULES = ("atb", "fag", "lag")
@@ -156,6 +160,9 @@ __all__ = [
     "UnaryRepeatParams",
     "atb",
     "check",
+    "compare",
+    "compare_outputs",
+    "compare_trace",
     "fag",
     "instruction",
     "lag",

@@ -762,6 +762,128 @@ def _span(text: str) -> tuple[int, int]:
         raise InputError(f"--elements {text}: want FIRST:LAST in elements, such as 64:128") from None
 
 
+@app.command()
+def compare(
+    run: Annotated[
+        str, typer.Argument(help="A run: its folder, a scenario, or the name of a shipped one.", metavar="A")
+    ],
+    other: Annotated[
+        str | None,
+        typer.Argument(
+            help="Another run; or a trace of msopprof's simulator of the same kernel, a file that ends in .json.",
+            metavar="B",
+            show_default=False,
+        ),
+    ] = None,
+    outputs: Annotated[
+        Path | None, typer.Option(help="Instead of B: folder of a board's dumps, NAME.bin for each output.")
+    ] = None,
+    changes: Changes = None,
+    changes_of_b: Annotated[
+        list[str] | None, typer.Option("--set-b", help="As --set, of B only.", metavar="KEY=VALUE")
+    ] = None,
+    clock_mhz: Annotated[
+        int | None, typer.Option("--clock-mhz", help="Trace: its clock; else what it names, or the device's.")
+    ] = None,
+    core: Annotated[
+        str, typer.Option(help="Trace of one core: which, such as core0.veccore0; else its folder's name.")
+    ] = "",
+    alias: Annotated[
+        list[str] | None,
+        typer.Option(help="Trace: it calls the run's instruction OURS otherwise.", metavar="OURS=THEIRS"),
+    ] = None,
+    atol: Annotated[
+        float | None, typer.Option(min=0, help="Dumps: absolute tolerance; else that of the dtype.")
+    ] = None,
+    rtol: Annotated[
+        float | None, typer.Option(min=0, help="Dumps: relative tolerance; else that of the dtype.")
+    ] = None,
+    ulp: Annotated[int, typer.Option(min=0, help="Dumps: so many units in the last place are no mismatch.")] = 0,
+    equal: Annotated[bool, typer.Option("--equal", help="Exit with code 3 unless A and B are equal runs.")] = False,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder for compare.txt, compare.json and pictures.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare a run with another one, with a measured trace, or with a board's outputs.
+
+    Exit code 0 if it could be compared, whatever differs; 3 if dumped values are outside their tolerance, or if --equal
+    was asked for and the runs are not; 2 if something cannot be used.
+    """
+    _need_folder("--out", folder)
+    if (other is None) == (outputs is None):
+        raise InputError("compare: name one thing to compare with: B (a run or a trace), or --outputs FOLDER")
+    is_trace = other is not None and other.endswith(".json")
+    _check_compare(
+        is_trace,
+        other,
+        (clock_mhz is not None, core, alias),
+        (atol is not None, rtol is not None, ulp),
+        (changes_of_b, equal or None),
+    )
+    from ascendsim import versus
+
+    first = parse_changes(changes)
+    with _progress() as progress:
+        found: Any
+        if outputs is not None:
+            found = versus.compare_outputs(run, outputs, atol=atol, rtol=rtol, ulp=ulp, set=first, progress=progress)
+            is_met = found.mismatches == 0
+        elif is_trace:
+            found = versus.compare_trace(
+                run,
+                str(other),
+                clock_mhz=clock_mhz,
+                core=core,
+                aliases=_aliases(alias),
+                set=first,
+                progress=progress,
+            )
+            is_met = True
+        else:
+            second = first | parse_changes(changes_of_b)
+            found = versus.compare(run, str(other), set_a=first, set_b=second, progress=progress)
+            is_met = found.is_equal or not equal
+    files: tuple[Path, ...] = ()
+    if folder is not None:
+        from ascendsim.comparefolder import write_comparison  # with what it draws with
+
+        files = write_comparison(found, folder)
+    if as_json:
+        _print_json(found.to_dict() | {"files": [str(file) for file in files]})
+    else:
+        out.print(str(found), soft_wrap=True)
+        for file in files:
+            out.print(f"wrote {file}", soft_wrap=True)
+    if not is_met:
+        raise typer.Exit(Exit.EXPECTATION)
+
+
+def _check_compare(
+    is_trace: bool, other: str | None, of_trace: tuple[Any, ...], of_dumps: tuple[Any, ...], of_runs: tuple[Any, ...]
+) -> None:
+    """Refuse options of another form of `compare` than the one that is asked for."""
+    is_dumps, is_runs = other is None, other is not None and not is_trace
+    for is_form, given, text in (
+        (is_trace, of_trace, "--clock-mhz, --core and --alias are about a trace: B must end in .json"),
+        (is_dumps, of_dumps, "--atol, --rtol and --ulp are about dumps: give --outputs FOLDER"),
+        (is_runs, of_runs, "--set-b and --equal are about two runs: B must be a run's folder or a scenario"),
+    ):
+        if not is_form and any(given):
+            raise InputError(text)
+
+
+def _aliases(options: list[str] | None) -> dict[str, str]:
+    """Turn OURS=THEIRS options into names."""
+    found = {}
+    for option in options or []:
+        ours, equals, theirs = option.partition("=")
+        if not equals or not ours or not theirs:
+            raise InputError(f"--alias {option}: want OURS=THEIRS, such as MOV_OUT_TO_UB=MOV_OUT_TO_UB_ALIGN")
+        found[ours] = theirs
+    return found
+
+
 def parse_changes(changes: list[str] | None) -> dict[str, Any]:
     """Turn KEY=VALUE options into values: TOML where it parses as TOML, else text.
 

@@ -27,6 +27,7 @@ from ascendsim.plot.lanes import (
 from ascendsim.plot.overview import draw_overview, overview_entries, overview_height
 from ascendsim.plot.parts import MOST, Part, is_in_parts, kept, left_out, to_draw
 from ascendsim.plot.style import (
+    ALARM,
     AXIS,
     COLOURS,
     EDGED,
@@ -56,6 +57,7 @@ from ascendsim.plot.style import (
     legend_rows,
     lighter,
     time_axis,
+    title_lines,
 )
 from ascendsim.result import RunResult
 from ascendsim.terms import Pipe
@@ -127,6 +129,51 @@ def timeline_picture(
     if is_in_parts(result) and cores is None and first == 0 and last is None:
         return _in_parts(result)
     return _of_view(view_of(result, cores, first, last))
+
+
+def aligned_picture(title: str, runs: Sequence[tuple[str, RunResult]]) -> Picture:
+    """Draw the lanes of several runs below each other over the same stretch of time, up to the end of the longest.
+
+    Of each run: the core that ends last, in a mixed kernel all cores of the AI Core that does. A dashed line stands
+    where a run ends.
+
+    Args:
+        title: of the picture.
+        runs: what each is called, and the run.
+    """
+    most_us = max(result.makespan_us for _, result in runs)
+    panels = [_aligned_panel(name, result, most_us) for name, result in runs]
+    entries, notes = _entries(panels), _notes(panels)
+    notes = [*notes, "dashed: end of the run"] + ["clocks differ: the panels share their microseconds"] * (
+        len({result.device.clock_mhz for _, result in runs}) > 1
+    )
+    head = TOP - AXIS + 0.2
+    below = head + sum(panel.height + _PART_HEAD + AXIS for panel in panels)
+    picture = Picture(WIDTH, below + (legend_rows(entries, WIDTH - 0.5) + len(notes)) * LINE + 0.15)
+    top = head
+    for panel in panels:
+        _draw_panel(picture, panel, top + _PART_HEAD)
+        _draw_end(picture, panel, top + _PART_HEAD)
+        top += _PART_HEAD + panel.height + AXIS
+    spans = [f"{name}: {result.makespan_cycles:,} cycles = {result.makespan_us:,.3f} µs" for name, result in runs]
+    title_lines(picture, title, spans)
+    _draw_foot(picture, entries, notes, below)
+    return picture
+
+
+def _aligned_panel(name: str, result: RunResult, most_us: float) -> _Panel:
+    """A run's lanes up to a time that may lie behind its end."""
+    last = max(1, round(most_us * result.device.clock_mhz))
+    core = int(result.timeline["core"][np.argmax(result.timeline["end"])]) if len(result.timeline) else 0
+    cores = ai_core(result) if result.program.kernel_type.is_mix else (core,)
+    return _panel(view_of(result, cores, 0, last), f"{name}: {result.name} on {result.device.name}")
+
+
+def _draw_end(picture: Picture, panel: _Panel, top: float) -> None:
+    """A dashed line where a run ends."""
+    view = panel.view
+    x = LEFT + min(view.result.makespan_cycles, view.last) * view.inches
+    picture.add(Line((x, top), (x, top + panel.height), ALARM, 1.0, (3.0, 2.0)), OVER)
 
 
 def _of_view(view: View) -> Picture:

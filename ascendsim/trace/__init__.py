@@ -4,5 +4,6 @@ from ascendsim.trace.document import trace_json
 from ascendsim.trace.lanes import LANES, MNEMONICS, core_name
 from ascendsim.trace.memory_info import memory_info
 from ascendsim.trace.tables import tables
+from ascendsim.trace.texts import slice_name
 
-__all__ = ["LANES", "MNEMONICS", "core_name", "memory_info", "tables", "trace_json"]
+__all__ = ["LANES", "MNEMONICS", "core_name", "memory_info", "slice_name", "tables", "trace_json"]

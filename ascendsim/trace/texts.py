@@ -11,6 +11,14 @@ from ascendsim.terms import Buffer, HardEvent, MaskMode, Pipe
 from ascendsim.trace.lanes import CROSS_CNAMES, FLAGS, LANES, MNEMONICS
 
 
+def slice_name(row: Row, kind: int) -> str:
+    """Return what traces call an instruction; `kind` is that of the timeline."""
+    name = mnemonic(row)
+    if kind in FLAGS and not analysis.is_cross_flag(row):
+        return FLAGS[Kind(kind)][0]
+    return MNEMONICS.get(name, name.upper())
+
+
 class RowTexts:
     """Texts of a timeline's rows, by their positions in it."""
 
@@ -28,11 +36,10 @@ class RowTexts:
 
     def title(self, at: int) -> tuple[str, str]:
         """Name and colour of a row."""
-        row, name = self.rows.row(at), mnemonic(self.rows.row(at))
-        kind = Kind(int(self.rows.timeline["kind"][at]))
+        row, kind = self.rows.row(at), Kind(int(self.rows.timeline["kind"][at]))
         if analysis.is_cross_flag(row):
-            return name.upper(), CROSS_CNAMES[kind]
-        return FLAGS.get(kind, (MNEMONICS.get(name, name.upper()), LANES[row.pipe].cname))
+            return slice_name(row, kind), CROSS_CNAMES[kind]
+        return slice_name(row, kind), FLAGS[kind][1] if kind in FLAGS else LANES[row.pipe].cname
 
     def code(self, at: int) -> str:
         """Source line of a row, and below it the marked step that it is in."""
