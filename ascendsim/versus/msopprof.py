@@ -17,6 +17,7 @@ from typing import Any, Final, NoReturn
 
 from ascendsim.errors import InputError
 from ascendsim.files import is_file
+from ascendsim.trace import PATH, USERMARK
 
 Event = Mapping[str, Any]
 
@@ -199,6 +200,8 @@ class _Reader:
         if not isinstance(event, dict):
             self._refuse("no object")
         phase = event.get("ph")
+        if phase == "X" and self._is_own and (event.get("pid") == PATH or event.get("tid") == USERMARK.tid):
+            return
         if phase == "X":
             yield self._raw(event, self._time(event, "ts"), self._time(event, "dur"))
         elif phase in ("B", "E"):
