@@ -57,6 +57,7 @@ class RunResult:
         suppressed: findings that the scenario accepts, with its reasons; not among `findings`.
         work: what the operator says of its own work; None for those that say nothing.
         comparison: with the operator's own tiling, where the scenario prescribes something and it was asked for.
+        sources: text of the files that kernel lines stand in, by name; without those whose name several files have.
     """
 
     name: str
@@ -77,6 +78,7 @@ class RunResult:
     suppressed: tuple[Suppressed, ...] = ()
     work: Work | None = None
     comparison: Comparison | None = None
+    sources: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
         """One line; the parts are arrays and programs of any length."""

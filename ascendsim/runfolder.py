@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import tomli_w
 
-from ascendsim import __version__, report, trace
+from ascendsim import __version__, report, trace, viewer
 from ascendsim.arrays import load_npz, npz_bytes, storable
 from ascendsim.errors import InputError, PainterError
 from ascendsim.files import exists, is_file
@@ -132,6 +132,7 @@ def _contents(
     record, arrays = record_of(result, _relocated(result, target)), arrays_of(result)
     makers: dict[str, Callable[[], bytes]] = {
         "report.md": lambda: report.markdown(result).encode(),
+        "report.html": lambda: viewer.report_html(result).encode(),
         "trace.json": lambda: trace.trace_json(result, time).encode(),
         "outputs.npz": lambda: npz_bytes(storable(result.outputs)),
         "findings.json": lambda: _json([f.to_dict() for f in result.findings]),

@@ -95,11 +95,29 @@ LAYERS = {
         ),
     },
     "words": {"analysis", "engine", "record", "result", "terms"},
+    "colours": {"terms"},
+    "viewer": {
+        *("__init__", "analysis", "colours", "engine", "errors", "isa", "program", "report", "result", "terms"),
+        *("viewer", "words"),
+    },
     "report": {"analysis", "error_bar", "errors", "report_tuning", "result", "terms", "words"},
     "report_tuning": {"comparison", "engine", "result", "tuning"},
     "trace": {"__init__", "analysis", "device", "engine", "isa", "program", "result", "terms"},
     "plot": {
-        *("analysis", "device", "engine", "fidelity", "isa", "painter", "plan", "program", "result", "stored", "terms"),
+        *(
+            "analysis",
+            "colours",
+            "device",
+            "engine",
+            "fidelity",
+            "isa",
+            "painter",
+            "plan",
+            "program",
+            "result",
+            "stored",
+            "terms",
+        ),
         *("tmpsize", "tuning"),
     },
     "user_code": {"errors", "files"},
@@ -193,6 +211,7 @@ LAYERS = {
         "result",
         "stored",
         "trace",
+        "viewer",
     },
     "cli": {
         *(

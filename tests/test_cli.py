@@ -16,8 +16,8 @@ import ascendsim as asc
 
 COMMAND = [str(Path(sys.executable).parent / "ascendsim")]
 FILES = {
-    "report.md", "timeline.png", "timeline.svg", "memory.png", "balance.png", "trace.json", "outputs.npz",
-    "findings.json", "scenario.toml", "run.npz", "run.json",
+    "report.md", "timeline.png", "timeline.svg", "memory.png", "balance.png", "report.html", "trace.json",
+    "outputs.npz", "findings.json", "scenario.toml", "run.npz", "run.json",
 }  # fmt: skip
 PICTURES = {"timeline.png", "timeline.svg", "memory.png", "balance.png"}
 
@@ -49,7 +49,7 @@ def single_buffered(tmp_path_factory):
 def test_run_writes_everything(double_buffered):
     folder, done = double_buffered
     assert {p.name for p in folder.iterdir()} == FILES
-    assert f"11 files in {folder}" in done.stdout.replace("\n", "")
+    assert f"12 files in {folder}" in done.stdout.replace("\n", "")
     for text in ("makespan", "bottleneck", "MTE2", "Top causes of waiting", "peak UB", "SoftmaxGrad/reducesum"):
         assert text in done.stdout
     assert json.loads((folder / "findings.json").read_text()) == []

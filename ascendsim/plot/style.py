@@ -4,24 +4,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ascendsim import colours
 from ascendsim.device import NOT_CALIBRATED
 from ascendsim.plot.canvas import DPI, Box, Hatch, Line, Look, Pattern, Picture, Shape, Text, text_height
 from ascendsim.plot.fonts import text_width
 from ascendsim.result import RunResult
-from ascendsim.terms import Pipe
 
 STAMP = "SIMULATED DESPITE FINDINGS"
 
-# Okabe-Ito: distinct to colour-blind eyes, and light enough for black text.
-COLOURS = {
-    Pipe.S: "#cc79a7",
-    Pipe.MTE2: "#56b4e9",
-    Pipe.MTE1: "#8fa8d6",
-    Pipe.M: "#f0e442",
-    Pipe.FIX: "#d55e00",
-    Pipe.V: "#1fae85",
-    Pipe.MTE3: "#e69f00",
-}
+COLOURS = colours.PIPES
 INK, SOFT, ALARM, PALE, WHITE = "#222222", "#666666", "#b00020", "#f4f4f4", "#ffffff"
 GAP = Look(fill="#fbfbfb", hatch=Hatch(Pattern.BACK, 4.0, "#c4c4c4"))
 """Time of which there are no rows."""

@@ -1,0 +1,28 @@
+"""The colours of pipes and positions, one choice for pictures and for the page of a run."""
+
+from ascendsim.terms import Pipe
+
+# Okabe-Ito: distinct to colour-blind eyes, and light enough for black text.
+PIPES = {
+    Pipe.S: "#cc79a7",
+    Pipe.MTE2: "#56b4e9",
+    Pipe.MTE1: "#8fa8d6",
+    Pipe.M: "#f0e442",
+    Pipe.FIX: "#d55e00",
+    Pipe.V: "#1fae85",
+    Pipe.MTE3: "#e69f00",
+}
+POSITIONS = {
+    "VECIN": PIPES[Pipe.MTE2],
+    "VECCALC": PIPES[Pipe.V],
+    "VECOUT": PIPES[Pipe.MTE3],
+    "A1": PIPES[Pipe.MTE2],
+    "B1": "#7fcdbb",
+    "C1": "#d9c39a",
+    "A2": PIPES[Pipe.MTE1],
+    "B2": "#b8a0d9",
+    "C2": "#c9a66b",
+    "CO1": PIPES[Pipe.M],
+    "C2PIPE2GM": PIPES[Pipe.FIX],
+}
+"""Colour of a position: that of the pipe that fills it, and others for the right matrix and for biases."""
