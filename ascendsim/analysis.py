@@ -322,6 +322,21 @@ def cores_with(timeline: Timeline, pipe: Pipe, block_cores: int = 1) -> int:
     return max(1, len(rows) * int((rows.sum(axis=0) > 0).sum()))
 
 
+def last_block(program: Program, timeline: Timeline) -> int:
+    """Return the AI Core of a mixed kernel that ends last, or the core of any other.
+
+    Of several that end together it is the AI Core that is busiest, or the first of these, and the core with the highest
+    number.
+    """
+    blocks = program.block_dim
+    ends = np.zeros(blocks, np.int64)
+    np.maximum.at(ends, timeline["core"] // program.block_cores, timeline["end"])
+    if not program.kernel_type.is_mix:
+        return int(np.flatnonzero(ends == ends.max())[-1])
+    busy = np.delete(timeline.totals.busy_cycles, Pipe.S, axis=1).reshape(blocks, -1).sum(axis=1)
+    return max(range(blocks), key=lambda block: (int(ends[block]), int(busy[block]), -block))
+
+
 def utilisation(timeline: Timeline, block_cores: int = 1) -> tuple[Ints, dict[Pipe, Ints]]:
     """Share of time in which each pipe with work was busy, bin by bin, and the bins' edges; S left out.
 

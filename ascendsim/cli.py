@@ -575,9 +575,12 @@ def fidelity(
 def why(
     folder: Annotated[Path, typer.Argument(help="Folder of a run.", metavar="RUN")],
     pipes: Annotated[str, typer.Option(help="Pipes to explain, such as MTE2,V; none for all.")] = "",
+    what_if: Annotated[
+        bool, typer.Option("--what-if", help="Schedule it once more for each pipe, with that pipe's work free.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say in words what a run's pipes waited for."""
+    """Say in words what a run's pipes waited for, and what they have of its critical path."""
     from ascendsim.runfolder import load_run
     from ascendsim.words import pipe_names
     from ascendsim.words import why as explain
@@ -586,7 +589,8 @@ def why(
         chosen = pipe_names(pipes) if pipes else ()
     except ValueError as error:
         raise InputError(f"--pipes {pipes}: {error}") from None
-    lines = explain(load_run(folder), chosen)
+    result = load_run(folder)
+    lines = explain(result, chosen, result.what_if if what_if else ())
     if as_json:
         _print_json({"run": str(folder), "why": lines})
     else:

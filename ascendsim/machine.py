@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim import terms
 from ascendsim.analysis import double_sets, peak_ub_bytes
 from ascendsim.arrays import load_array
 from ascendsim.checks import advise, advise_timeline, check_program, idle_cores
@@ -25,12 +24,10 @@ from ascendsim.checks.suppress import Suppression, set_apart, unused
 from ascendsim.comparison import Comparison
 from ascendsim.computed import Sample
 from ascendsim.context import ALIGN_OFFSET, ATOMIC_NOINIT, INDEX_RANGE, MMAD_NAN, OF_UNWRITTEN, OOB_PLACED
-from ascendsim.cost import links_of, template_schedules
-from ascendsim.cross import groups_of
 from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT
 from ascendsim.engine import both, compiled, reference
-from ascendsim.engine.base import CrossMode, Engine, Keep, L2Info, ScheduleInput, Timeline, check_engine_name
+from ascendsim.engine.base import Engine, Keep, Timeline, check_engine_name
 from ascendsim.errors import (
     AscendSimError,
     Deadlock,
@@ -54,7 +51,8 @@ from ascendsim.record import Kernel, record
 from ascendsim.result import RunResult
 from ascendsim.sample import Closure, choose_tiles, execute_closure
 from ascendsim.scenario import Scenario, TensorSpec, load_scenario
-from ascendsim.terms import HalfOverflow, KernelType, Pipe, ceil_div
+from ascendsim.schedule_input import schedule_input
+from ascendsim.terms import HalfOverflow, KernelType, ceil_div
 from ascendsim.user_code import load_function
 from ascendsim.window import Window, check_windows, rows_to_keep
 from ascendsim.work import Work
@@ -712,36 +710,3 @@ def schedule(
 def predict_cycles(program: Program, device: Device) -> int:
     """Return the makespan of a program and nothing else."""
     return compiled.makespan_cycles(schedule_input(program, device, "model"))
-
-
-def _cross_modes(program: Program) -> tuple[CrossMode, ...]:
-    """Who sets and who waits in each mode; none where no core waits for another."""
-    if not program.is_cross:
-        return ()
-    modes = []
-    for mode in terms.CrossMode:
-        groups = groups_of(mode, program.kernel_type, program.block_dim)
-        modes.append(CrossMode(str(mode.value), tuple(g[0] for g in groups), tuple(g[1] for g in groups)))
-    return tuple(modes)
-
-
-def schedule_input(program: Program, device: Device, l2_mode: str) -> ScheduleInput:
-    """Return what an engine sees of a program on a device."""
-    depth: dict[Pipe, int] = {p: device.scalar.depth(p) for p in Pipe if p not in (Pipe.S, Pipe.ALL)}
-    l2 = L2Info(l2_mode, device.memory.l2_bytes.value, device.l2.line_bytes.value, device.l2.segment_bytes.value)
-    return ScheduleInput(
-        templates=template_schedules(program, device),
-        call_core=program.calls["core"],
-        call_template=program.calls["template"],
-        call_slot_start=program.calls["slot_start"],
-        slot_base_bytes=program.slot_base_bytes,
-        core_count=program.core_count,
-        queue_depth=depth,
-        dispatch_cycles=device.scalar.dispatch_cycles.value,
-        event_ids=device.sync.event_ids.value,
-        links=links_of(device),
-        l2=l2,
-        cross_modes=_cross_modes(program),
-        cross_cycles=device.sync.cross_core_cycles.value,
-        block_cores=program.block_cores,
-    )

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ascendsim import report_tuning
+from ascendsim import report_critical, report_tuning
 from ascendsim.analysis import MemoryUse
 from ascendsim.error_bar import ErrorBar
 from ascendsim.errors import Finding, Severity
@@ -32,6 +32,7 @@ def headline(result: RunResult) -> list[tuple[str, str]]:
         ("task", f"about {result.task_us:.1f} us, launch included"),
         ("bottleneck", result.bottleneck),
         *report_tuning.headlines(result),
+        ("critical path", report_critical.headline(result)),
         *((f"peak {use.buffer.name}", _memory_text(result, use)) for use in result.memories),
         ("GM traffic", ", ".join(f"{name} {count} B" for name, count in moved.items()) or "none"),
         ("program", f"{result.timeline.row_count:,} rows in {len(result.program.templates)} templates"),
@@ -182,7 +183,7 @@ _TABLES = (
 def tables(result: RunResult) -> list[tuple[str, tuple[str, ...], Cells]]:
     """Title, heads and rows of every table."""
     own = [(title, columns, cells(result)) for title, columns, cells in _TABLES]
-    return [own[0], *report_tuning.tables(result), *own[1:]]
+    return [own[0], *report_tuning.tables(result), *report_critical.tables(result), *own[1:]]
 
 
 def terminal(result: RunResult) -> RenderableType:

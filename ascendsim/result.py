@@ -13,6 +13,7 @@ from ascendsim import analysis, leaning, tuning
 from ascendsim.comparison import Comparison, Figures
 from ascendsim.computed import Sample
 from ascendsim.conflicts import BankLoss, bank_losses
+from ascendsim.critical import PathShares, Step, critical_path, path_shares
 from ascendsim.device import Device, Status
 from ascendsim.engine.base import Timeline, Wait
 from ascendsim.error_bar import ErrorBar, error_bar
@@ -21,9 +22,13 @@ from ascendsim.known_errors import read_errors
 from ascendsim.leaning import Charge, Leaning
 from ascendsim.program import SINGLE_KIND, Program
 from ascendsim.terms import CoreKind, Pipe
+from ascendsim.what_if import WhatIf, what_if
 from ascendsim.work import Work
 
 Array = NDArray[Any]
+
+MOST_PLACES = 10
+"""Lines and instructions of the critical path that reports and the summary name."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +138,7 @@ class RunResult:
         """
         h = hashlib.sha256(self.device.model_dump_json(by_alias=True).encode())
         h.update(self.program.digest.encode())
-        h.update(str(self.scenario.get("machine", {}).get("l2", "model")).encode())
+        h.update(self.l2_mode.encode())
         return h.hexdigest()
 
     @property
@@ -184,6 +189,26 @@ class RunResult:
     def balances(self) -> tuple[tuning.Balance, ...]:
         """How evenly the work of every pipe but S lies on its cores."""
         return tuning.balances(self.program, self.timeline)
+
+    @cached_property
+    def critical_path(self) -> tuple[Step, ...]:
+        """The stretches of rows that make the run as long as it is; they tile [0, makespan)."""
+        return critical_path(self.program, self.timeline, self.device)
+
+    @cached_property
+    def path_shares(self) -> PathShares:
+        """What pipes, edges, lines and instructions have of the critical path."""
+        return path_shares(self.program, self.timeline, self.critical_path)
+
+    @cached_property
+    def what_if(self) -> tuple[WhatIf, ...]:
+        """What the run would take with each of its pipes free; schedules it once for each."""
+        return what_if(self.program, self.device, self.l2_mode)
+
+    @property
+    def l2_mode(self) -> str:
+        """How L2 is modelled: "model", "warm", "hit" or "miss"."""
+        return str(self.scenario.get("machine", {}).get("l2", "model"))
 
     @cached_property
     def unit_use(self) -> tuple[tuning.UnitUse, ...]:
@@ -318,6 +343,7 @@ class RunResult:
             "peak_bytes": self.peak_bytes,
             "bytes_moved": analysis.bytes_moved(self.program),
             **self._tuning_summary(),
+            "critical_path": self._path_summary(),
             "step_cycles": self.step_cycles,
             "waits": [
                 {"pipe": self.lane_name(c.pipe, c.kind), "cause": c.wait.words, "name": c.name, "line": c.line,
@@ -338,8 +364,10 @@ class RunResult:
     @property
     def outgrows_l2(self) -> bool:
         """Whether L2 is modelled and has no room for all GM tensors, so that it matters how it drops lines."""
-        is_modelled = self.scenario.get("machine", {}).get("l2", "model") in ("model", "warm")
-        return is_modelled and sum(t.tensor_bytes for t in self.program.gm) > self.device.memory.l2_bytes.value
+        return (
+            self.l2_mode in ("model", "warm")
+            and sum(t.tensor_bytes for t in self.program.gm) > self.device.memory.l2_bytes.value
+        )
 
     @property
     def has_cube(self) -> bool:
@@ -396,6 +424,32 @@ class RunResult:
                  "output_bytes": t.output_bytes, "workspace_bytes": t.workspace_bytes, "l2_hit_bytes": t.hit_bytes}
                 for t in self.traffic
             ],
+        }  # fmt: skip
+
+    def _path_summary(self) -> dict[str, Any]:
+        """What the summary has of the critical path; of pipes that are free only where all rows are kept."""
+        shares = self.path_shares
+        free = self.what_if if self.timeline.is_whole else ()
+        return {
+            "steps": len(self.critical_path),
+            "unknown_cycles": shares.unknown_cycles,
+            "pipes": {
+                self.lane_name(pipe, kind): {edge.value: cycles for edge, cycles in edges.items()}
+                for (kind, pipe), edges in shares.lanes.items()
+            },
+            "edges": {edge.value: cycles for edge, cycles in shares.edges.items()},
+            "lines": dict(list(shares.lines.items())[:MOST_PLACES]),
+            "instructions": [
+                {"pipe": self.lane_name(place.pipe, place.kind), "name": place.name, "line": place.line,
+                 "count": place.count, "cycles": place.cycles}
+                for place in shares.places[:MOST_PLACES]
+            ],
+            "if_free": {
+                self.lane_name(one.pipe, one.kind): {
+                    "makespan_cycles": one.makespan_cycles, "gain_cycles": one.gain_cycles
+                }
+                for one in free
+            },
         }  # fmt: skip
 
     @cached_property

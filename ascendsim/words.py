@@ -1,12 +1,14 @@
 """Waiting causes and pipe use in words, for reports and `why`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ascendsim.analysis import Cause, PipeUse
+from ascendsim.critical import Edge
 from ascendsim.engine.base import Wait
 from ascendsim.record import END_OF_KERNEL
 from ascendsim.result import RunResult
 from ascendsim.terms import CoreKind, Pipe
+from ascendsim.what_if import WhatIf
 
 
 def pipe_names(text: str) -> tuple[Pipe, ...]:
@@ -89,8 +91,15 @@ def _advice(result: RunResult, cause: Cause) -> str:
     return ""
 
 
-def why(result: RunResult, pipes: tuple[Pipe, ...], most: int = 8) -> list[str]:
-    """Return how busy the given pipes were, how far they overlap, and what they waited for, in sentences."""
+def why(result: RunResult, pipes: tuple[Pipe, ...], free: Sequence[WhatIf] = (), most: int = 8) -> list[str]:
+    """Return how busy the given pipes were, how far they overlap, and what they waited for, in sentences.
+
+    Args:
+        result: the run.
+        pipes: the pipes; none means all.
+        free: what the run would take with pipes free; those of the given ones are told.
+        most: causes that are told.
+    """
     chosen = pipes or tuple(sorted({u.pipe for u in result.pipe_use}))
     lines = [result.device.caution] if result.device.caution else []
     lines += [sentence for pipe in chosen for sentence in _use_sentences(result, pipe)]
@@ -100,6 +109,8 @@ def why(result: RunResult, pipes: tuple[Pipe, ...], most: int = 8) -> list[str]:
         for o in result.overlaps
         if o.first in chosen and o.second in chosen
     ]
+    lines += path_sentences(result, chosen)
+    lines += [free_sentence(result, one) for one in free if one.pipe in chosen and one.gain_cycles]
     wanted = [c for c in result.causes if c.pipe in chosen]
     lines += [cause_sentence(result, c) for c in wanted[:most]]
     if not wanted:
@@ -107,6 +118,43 @@ def why(result: RunResult, pipes: tuple[Pipe, ...], most: int = 8) -> list[str]:
     elif len(wanted) > most:
         lines.append(f"{len(wanted) - most} smaller causes are left out.")
     return lines
+
+
+_LEAST_SHARE = 0.005
+"""A pipe with less of the critical path is not told."""
+
+
+def path_sentences(result: RunResult, pipes: Sequence[Pipe]) -> list[str]:
+    """Return what given pipes have of the critical path, and where; what is not known of it is told."""
+    shares, lines = result.path_shares, []
+    known = result.makespan_cycles - shares.unknown_cycles
+    if shares.unknown_cycles:
+        lines.append(
+            f"The critical path is known for the last {known} of {result.makespan_cycles} cycles; rows before were not "
+            "kept."
+        )
+    for (kind, pipe), edges in shares.lanes.items():
+        cycles = sum(edges.values())
+        if pipe in pipes and cycles >= _LEAST_SHARE * known:
+            own = next(p for p in shares.places if (p.kind, p.pipe) == (kind, pipe))
+            lines.append(
+                f"{result.lane_name(pipe, kind)} has {cycles} cycles of the critical path ({cycles / known:.0%}), "
+                f"{own.cycles} of them in {own.name} [{own.line}]; before most of them it waited for "
+                f"{_edge_words(edges)}."
+            )
+    return lines
+
+
+def _edge_words(edges: Mapping[Edge, int]) -> str:
+    return max(edges, key=lambda edge: edges[edge]).words
+
+
+def free_sentence(result: RunResult, one: WhatIf) -> str:
+    """Return what a run would take with a pipe free."""
+    change = f"{abs(one.gain_cycles)} {'less' if one.gain_cycles >= 0 else 'more'}"
+    return (
+        f"With {result.lane_name(one.pipe, one.kind)} free the run would take {one.makespan_cycles} cycles, {change}."
+    )
 
 
 def _use_sentences(result: RunResult, pipe: Pipe) -> list[str]:

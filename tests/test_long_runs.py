@@ -41,6 +41,8 @@ def test_a_bounded_run_has_the_rows_and_totals_of_the_whole_one(whole, long_runs
         assert (kept[name] == t[name][kept["number"]]).all(), name
     summaries = [run.summary() for run in (whole, bounded)]
     assert [s.pop("rows_kept") for s in summaries] == [36_720, len(kept)]
+    paths = [s.pop("critical_path") for s in summaries]
+    assert [path["unknown_cycles"] > 0 for path in paths] == [False, True]
     assert summaries[0] == summaries[1]
     assert bounded.findings == whole.findings
     assert bounded.causes == whole.causes
@@ -60,6 +62,7 @@ def test_a_long_run_that_repeats_says_what_was_added_up(monkeypatch):
     a, b = full.summary(), bounded.summary()
     assert (a.pop("rows_repeated"), b.pop("rows_repeated")) == (0, skip.rows)
     assert (a.pop("rows_kept"), b.pop("rows_kept")) == (full.timeline.row_count, len(bounded.timeline))
+    assert (a.pop("critical_path")["unknown_cycles"], b.pop("critical_path")["unknown_cycles"] > 0) == (0, True)
     assert a == b
 
 

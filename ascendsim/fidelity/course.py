@@ -12,10 +12,10 @@ from ascendsim.engine import compiled
 from ascendsim.engine.base import Kind, ScheduleInput, Timeline
 from ascendsim.fidelity.measured import Uncovered
 from ascendsim.isa.instruction import Row
-from ascendsim.machine import schedule_input
 from ascendsim.memory import GlobalTensor
 from ascendsim.program import Program, Template
 from ascendsim.record import AiCore, record
+from ascendsim.schedule_input import schedule_input
 from ascendsim.terms import KernelType, Pipe
 
 Body = Callable[[AiCore], None]

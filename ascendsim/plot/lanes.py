@@ -89,6 +89,8 @@ class Lane:
     dispatches: tuple[tuple[int, int], ...]
     """Where the scalar unit puts rows into queues; empty for other pipes."""
     busy_share: float
+    path: tuple[tuple[int, int], ...]
+    """Stretches of the critical path in view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,19 +178,12 @@ def _default_cores(result: RunResult) -> tuple[int, ...]:
     """
     if result.program.kernel_type.is_mix:
         return ai_core(result)
-    t = result.timeline
-    last = t["core"][t["end"] == result.makespan_cycles].max(initial=0)
-    return tuple(dict.fromkeys((0, int(last))))
+    return tuple(dict.fromkeys((0, analysis.last_block(result.program, result.timeline))))
 
 
 def ai_core(result: RunResult) -> tuple[int, ...]:
-    """Cores of the AI Core of a mixed kernel that ends last; of several that end together, the busiest or the first."""
-    t, cores = result.timeline, result.program.block_cores
-    ends, busy = np.zeros(result.program.block_dim, np.int64), np.zeros(result.program.block_dim, np.int64)
-    np.maximum.at(ends, t["core"] // cores, t["end"])
-    for use in result.pipe_use:
-        busy[use.core // cores] += use.busy_cycles * (use.pipe is not Pipe.S)
-    block = max(range(result.program.block_dim), key=lambda b: (int(ends[b]), int(busy[b]), -b))
+    """Cores of the AI Core of a mixed kernel that ends last, see `last_block`."""
+    cores, block = result.program.block_cores, analysis.last_block(result.program, result.timeline)
     return tuple(range(block * cores, (block + 1) * cores))
 
 
@@ -202,9 +197,18 @@ def core_lanes(view: View, core: int, pipes: Sequence[Pipe], top: float) -> Core
             steps, band_y, y = _step_band(view, bars), y + BAND / 2, y + BAND
         holds = tuple(_holds(view, core, pipe))
         sent = _dispatches(view, core) if pipe is Pipe.S else ()
-        lanes.append(Lane(pipe, y + PITCH / 2, tuple(_merged(view, bars)), holds, sent, shares.get(pipe, 0.0)))
+        share, path = shares.get(pipe, 0.0), _path(view, core, pipe)
+        lanes.append(Lane(pipe, y + PITCH / 2, tuple(_merged(view, bars)), holds, sent, share, path))
         y += PITCH
     return CoreLanes(core, tuple(lanes), tuple(_flags(view, core)), tuple(steps), band_y)
+
+
+def _path(view: View, core: int, pipe: Pipe) -> tuple[tuple[int, int], ...]:
+    """Stretches of the critical path that lie on a pipe, in view, without the seams between them."""
+    own = [s for s in view.result.critical_path if (s.core, s.pipe) == (core, pipe)]
+    seen = [(s.begin_cycles, s.end_cycles) for s in own if s.end_cycles > view.first and s.begin_cycles < view.last]
+    runs = _runs(seen, lambda before, after: before[1] == after[0])
+    return tuple((run[0][0], run[-1][1]) for run in runs)
 
 
 def _work(view: View, core: int, pipe: Pipe) -> analysis.Ints:

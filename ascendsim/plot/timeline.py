@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 
+from ascendsim.critical import Edge
 from ascendsim.engine.base import Wait
 from ascendsim.plot.canvas import Hatch, Line, Look, Pattern, Picture, Text
 from ascendsim.plot.lanes import (
@@ -77,8 +78,14 @@ _BRACKET = 0.22
 """Inches from the left edge to the bracket beside the cores of an AI Core."""
 _STRETCHED = Look(fill=WHITE, hatch=Hatch(Pattern.SLANT, 3.0, "#444444"))
 
+_PATH_INK = "#c2003a"
+"""Colour of the critical path."""
+
 _BAR, _GROUP_GAP, _STRIP, _PART_HEAD = 0.38, 0.22, 0.07, 0.55
 """Inches: height of a bar, distance of two cores, height of the strip of time lost to others, room above a part."""
+_PATH, _PATH_GAP, _JUMP = 0.045, 0.01, 0.9
+"""Height of the line above the bars of the critical path and its distance from them, in inches; width of the lines
+between lanes, in points."""
 _MAX_FLAGS = 24
 """So many of one core can be told apart."""
 _MAX_HEIGHT = 400.0
@@ -221,8 +228,22 @@ def _notes(panels: Sequence[_Panel]) -> list[str]:
         notes.append(f"{count} flags are not drawn: {why}")
     if not all(panel.view.whole for panel in panels):
         notes.append("busy shares are those of the whole run")
+    notes += _path_notes(panels)
     if any(not panel.title and not panel.view.result.timeline.is_whole for panel in panels):
         notes.append("not all rows of the run were kept: only those are drawn")
+    return notes
+
+
+def _path_notes(panels: Sequence[_Panel]) -> list[str]:
+    """What of the critical path is not in the picture."""
+    result, cores = panels[0].view.result, {core for panel in panels for core in panel.view.cores}
+    path = [step for step in result.critical_path if step.edge is not Edge.UNKNOWN]
+    elsewhere = sum(step.cycles for step in path if step.core not in cores)
+    known, notes = sum(step.cycles for step in path), []
+    if elsewhere:
+        notes.append(f"{elsewhere:,} of {known:,} cycles of the critical path are on cores that are not drawn")
+    if known < result.makespan_cycles:
+        notes.append(f"the critical path is known for the last {known:,} cycles; rows before were not kept")
     return notes
 
 
@@ -239,6 +260,8 @@ def _entries(panels: Sequence[_Panel]) -> list[Entry]:
         entries.append(Entry("transfer time lost to other cores", _STRETCHED))
     causes = {h.cause for lane in lanes for h in lane.holds}
     entries += [Entry(f"waits: {_cause_name(c)}", _held(c)) for c in _HATCHES if c in causes]
+    if any(lane.path for lane in lanes):
+        entries.append(Entry("critical path", Look(fill=_PATH_INK)))
     if any(g.steps for panel in panels for g in panel.groups):
         entries.append(Entry("marked step on V", Look(fill=_STEP_COLOURS[0])))
     if any(panel.with_flags and g.flags for panel in panels for g in panel.groups):
@@ -275,8 +298,20 @@ def _draw_panel(picture: Picture, panel: _Panel, top: float) -> None:
     heights = {(lanes.core, lane.pipe): lane.y for lanes in panel.groups for lane in lanes.lanes}
     for flag in (flag for lanes in panel.groups for flag in lanes.flags if flag.is_cross):
         _draw_flag(chart, flag, heights, _CROSS_INK)
+    _draw_jumps(chart, view, heights)
     if view.result.program.kernel_type.is_mix:
         _draw_ai_cores(chart, view, panel.groups)
+
+
+def _draw_jumps(chart: Chart, view: View, heights: dict[tuple[int, Pipe], float]) -> None:
+    """Where the critical path goes on in another lane: a line from the one to the other."""
+    for before, after in pairwise(view.result.critical_path):
+        lanes = (before.core, before.pipe), (after.core, after.pipe)
+        in_view = view.first < after.begin_cycles < view.last
+        if in_view and lanes[0] != lanes[1] and all(lane in heights for lane in lanes):
+            x = chart.x(after.begin_cycles)
+            start, end = ((x, chart.top + heights[lane] - _BAR / 2 - _PATH_GAP - _PATH / 2) for lane in lanes)
+            chart.picture.add(Line(start, end, _PATH_INK, _JUMP), OVER)
 
 
 def _draw_ai_cores(chart: Chart, view: View, groups: Sequence[CoreLanes]) -> None:
@@ -322,6 +357,7 @@ def _draw_lane(chart: Chart, view: View, lane: Lane) -> None:
     chart.spans(wide, top, _BAR, Look(colour, WHITE), HIGH)
     lost = [(b.end - b.stretch, b.end) for b in lane.bars if b.stretch]
     chart.spans(lost, top + _BAR - _STRIP, _STRIP, _STRETCHED, STRIP)
+    chart.spans(lane.path, top - _PATH_GAP - _PATH, _PATH, Look(fill=_PATH_INK), OVER)
     _draw_lane_texts(chart, view, lane)
 
 

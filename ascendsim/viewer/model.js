@@ -209,18 +209,13 @@ class Model {
     });
   }
 
-  /** The steps of the critical path by lane; none if the page was given none. */
+  /** The steps of the critical path, by time; lane and row are -1 where rows were not kept. */
   _makeCritical() {
-    const c = this.columns;
-    this.critical = [];
-    if (!c.critical_row) return;
-    for (let i = 0; i < c.critical_row.length; i++) {
-      const row = this.row(c.critical_row[i]);
-      this.critical.push({
-        row, lane: row < 0 ? -1 : this.laneOf[row], begin: c.critical_begin[i], end: c.critical_end[i],
-        edge: this.head.critical_edges[c.critical_edge[i]],
-      });
-    }
+    const { columns: c, head } = this, lanes = new Map(this.lanes.map((lane) => [`${lane.core} ${lane.pipe}`, lane.index]));
+    this.critical = Array.from(c.path_begin, (begin, i) => ({
+      begin, end: c.path_end[i], row: this.row(c.path_row[i]), edge: head.edges[c.path_edge[i]],
+      lane: lanes.get(`${c.path_core[i]} ${c.path_pipe[i]}`) ?? -1,
+    }));
   }
 
   // ---- what belongs to what

@@ -86,7 +86,9 @@ def _content(result: RunResult) -> tuple[dict[str, Any], dict[str, Column]]:
         "allocations": allocations,
         "use": _use(result),
     }
-    return head, {**columns, **of_rows.call_columns(program, shown), **lives}
+    path, edges = of_rows.path_columns(result)
+    head["edges"] = edges
+    return head, {**columns, **path, **of_rows.call_columns(program, shown), **lives}
 
 
 def _outline(result: RunResult) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class Panels {
         element("li", {}, element("button", { type: "button", onclick: () => this.view.goToWait(wait) }, wait[0])))));
     }
     for (const [title, heads, rows] of head.tables) {
-      if (title !== "Pipes") parts.push(element("h2", {}, title), element("div", { class: "scroll" }, this.table(heads, rows)));
+      if (title !== "Pipes" && !title.startsWith("Critical path")) parts.push(...this.titled([title, heads, rows]));
     }
     parts.push(element("h2", {}, "Files of the run"), element("dl", {}, ...head.files.flatMap(([name, what]) =>
       [element("dt", {}, element("a", { href: name }, name)), element("dd", {}, what)])));
@@ -70,6 +70,10 @@ class Panels {
         element("i", { class: "stalled", style: `width:${stalled}` })),
       element("span", {}, busy),
     ])), element("p", { class: "soft" }, "coloured: busy; hatched: held by a flag, a buffer or a barrier; blank: idle")];
+  }
+
+  titled([title, heads, rows]) {
+    return [element("h2", {}, title), element("div", { class: "scroll" }, this.table(heads, rows))];
   }
 
   table(heads, rows) {
@@ -237,20 +241,12 @@ class Panels {
     const { model, head, words, view } = this, steps = model.critical;
     document.getElementById("critical-label").hidden = document.getElementById("tab-critical").hidden = !steps.length;
     if (!steps.length) return;
-    const sums = new Map();
-    for (const step of steps) {
-      const pipe = step.lane < 0 ? "not shown" : head.pipes[model.lanes[step.lane].pipe][0], key = `${pipe}\n${step.edge}`;
-      const [count, length] = sums.get(key) ?? [0, 0];
-      sums.set(key, [count + 1, length + step.end - step.begin]);
-    }
-    const rows = [...sums].sort((a, b) => b[1][1] - a[1][1]).map(([key, [count, length]]) =>
-      [...key.split("\n"), number(count), number(length), percent(length / model.makespan)]);
     const longest = steps.filter((step) => step.row >= 0).sort((a, b) => b.end - b.begin - (a.end - a.begin)).slice(0, MOST_STEPS);
     this.panel("critical").replaceChildren(
-      element("p", {}, "What the makespan hangs on: from its begin to its end, one instruction at each moment."),
-      ...(head.critical_notes ?? []).map((note) => element("p", {}, note)),
-      this.table(["pipe", "begun by", "steps", "cycles", "of all"], rows), element("h2", {}, "Longest steps"),
+      element("p", {}, "What the makespan hangs on: from its begin to its end, one stretch at each moment. A row stands on it twice where its dispatch does, too."),
+      ...head.tables.filter(([title]) => title.startsWith("Critical path")).flatMap((table) => this.titled(table)),
+      element("h2", {}, "Longest steps"),
       element("ul", { class: "list" }, ...longest.map((step) => element("li", {}, element("button", { type: "button", onclick: () => view.goTo(step.row) },
-        `${cycles(step.end - step.begin)} from ${number(step.begin)}: ${words.title(step.row)} on ${words.place(step.row)}, begun by ${step.edge}`)))));
+        `${cycles(step.end - step.begin)} from ${number(step.begin)}: ${words.title(step.row)} on ${words.place(step.row)}, waited for: ${step.edge}`)))));
   }
 }

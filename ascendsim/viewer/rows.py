@@ -257,3 +257,14 @@ def life_columns(result: RunResult, rows: Shown) -> tuple[dict[str, Column], lis
     names = ("life_of", "life_start", "life_end", "life_tile", "life_bytes")
     columns = {name: Column(ordered[:, i], as_steps=True) for i, name in enumerate(names)}
     return columns, [list(key) for key in allocations]
+
+
+def path_columns(result: RunResult) -> tuple[dict[str, Column], list[str]]:
+    """The critical path, and what its edges are called: [begin, end) of each step, row, core and pipe, -1 for none."""
+    steps = result.critical_path
+    edges = list(dict.fromkeys(step.edge.words for step in steps))
+    at = {words: i for i, words in enumerate(edges)}
+    parts = [(s.row, s.begin_cycles, s.end_cycles, s.core, int(s.pipe), at[s.edge.words]) for s in steps]
+    names = ("path_row", "path_begin", "path_end", "path_core", "path_pipe", "path_edge")
+    table = np.array(parts, np.int64).reshape(-1, len(names))
+    return {name: Column(table[:, i], as_steps=True) for i, name in enumerate(names)}, edges

@@ -5,10 +5,11 @@ from functools import cache
 
 from ascendsim.device import Device
 from ascendsim.engine.base import ScheduleInput
-from ascendsim.machine import _prepare, schedule_input
+from ascendsim.machine import _prepare
 from ascendsim.program import Program
 from ascendsim.record import record
 from ascendsim.scenario import load_scenario
+from ascendsim.schedule_input import schedule_input
 
 SCENARIO = "softmaxgrad_960x960_float"
 K = 960
