@@ -160,6 +160,22 @@ class Painter {
     context.font = `bold ${FONT}`;
     context.fillText(`${folded ? "▸" : "▾"} ${this.head.cores[core]}`, 4, y + HEADER / 2 + 1);
     context.font = FONT;
+    if (folded) this.stripes(core, y);
+  }
+
+  /** The lanes of a folded core, one thin stripe each. */
+  stripes(core, y) {
+    const { context, head, model } = this, lanes = model.lanesOf.get(core), height = (HEADER - 4) / lanes.length;
+    lanes.forEach((lane, i) => {
+      const colour = head.pipes[lane.pipe][1], top = y + 2 + i * height, strip = model.strip(lane), held = [];
+      this.strip(strip, top, height - 1, (at, left, right) => {
+        if (strip.kind[at] === WAIT || strip.kind[at] === BARRIER) return held.push(left, right);
+        context.fillStyle = colour;
+        context.fillRect(left, top, right - left, height - 1);
+      }, colour, null);
+      context.fillStyle = this.theme.wait;
+      for (let k = 0; k < held.length; k += 2) context.fillRect(held[k], top + height / 2 - 1, held[k + 1] - held[k], 1);
+    });
   }
 
   lane({ lane, y }) {
@@ -194,7 +210,7 @@ class Painter {
     each(boxes.flags, (row, left, right) => context.fillRect(left, top + 1, Math.max(1, right - left), BAR - 2));
     context.fillStyle = theme.boxInk;
     each(boxes.work, (row, left, right) => {
-      const label = right - left > 24 ? fitting(this.words.labels(row), right - left) : "";
+      const label = right - left > 24 && (!isMeant || isMeant(row)) ? fitting(this.words.labels(row), right - left) : "";
       if (label) context.fillText(label, left + 3, top + BAR / 2 + 0.5);
     });
     context.fillStyle = theme.ground;
@@ -415,6 +431,7 @@ class Painter {
     context.rect(GUTTER, top - 1, view.right - GUTTER, height + 2);
     context.clip();
     for (const place of band.places) this.allocation(place, y);
+    this.touched(band, y);
     context.restore();
     this.limits(band, y, sheet);
     context.fillStyle = theme.ink;
@@ -444,6 +461,23 @@ class Painter {
     for (const [name, tile, left, right, middle] of labels) {
       const label = fitting([...(tile >= 0 ? [`${name} tile ${number(tile)}`] : []), name], right - left);
       if (label) context.fillText(label, left + 4, middle);
+    }
+  }
+
+  /** What the selected row touches of a memory, while it is at work. */
+  touched(band, y) {
+    const { context, theme, view, model } = this, row = view.selected;
+    if (row < 0 || model.core(row) !== view.core) return;
+    const left = view.x(model.start[row]), right = Math.max(left + 3, view.x(model.end[row]));
+    for (const { memory, role, first, end } of model.operands(row)) {
+      if (memory !== band.name || end === null) continue;
+      const top = y(end), tall = Math.max(2, y(first) - top);
+      context.fillStyle = role.startsWith("dst") ? theme.boxInk : theme.hatch(context, theme.boxInk);
+      context.globalAlpha = 0.55;
+      context.fillRect(left, top, right - left, tall);
+      context.globalAlpha = 1;
+      context.strokeStyle = theme.boxInk;
+      context.strokeRect(left, top, right - left, tall);
     }
   }
 

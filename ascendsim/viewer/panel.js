@@ -175,8 +175,8 @@ class Panels {
     this.chooser = element("select", { "aria-label": "File" }, ...this.files.map(([file, lines]) =>
       element("option", { value: file }, `${file} (${cycles(this.total(lines))})`)));
     this.chooser.addEventListener("change", () => this.file(this.chooser.value));
-    this.listing = element("div", { class: "scroll" });
-    this.lineInfo = element("div");
+    this.listing = element("div", { class: "listing", tabindex: 0, "aria-label": "Source with cycles" });
+    this.lineInfo = element("div", { class: "chosen" });
     this.panel("source").replaceChildren(element("p", {}, this.chooser), this.listing, this.lineInfo);
     if (this.files.length) this.file(this.files[0][0]);
   }

@@ -31,8 +31,7 @@ class View {
     theme.changed = () => this.draw();
     this.listen();
     document.getElementById("map").style.height = `${this.painter.mapHeight()}px`;
-    const memories = Math.max(1, this.head.memories.length);
-    document.getElementById("memory").style.height = `${Math.min(360, 130 + 45 * memories)}px`;
+    this.setCore(this.core);
   }
 
   // ---- geometry
@@ -119,8 +118,11 @@ class View {
     this.scrollBy(0);
   }
 
+  /** Choose whose memory is shown; what lies in several memories gets more room. */
   setCore(core) {
     this.core = core;
+    const memories = this.model.memoryOf.get(core)?.size ?? 0;
+    document.getElementById("memory").style.height = `${Math.min(280, 120 + 40 * memories)}px`;
     document.getElementById("core").value = String(core);
     this.draw();
   }
@@ -217,11 +219,14 @@ class View {
     } else this.say(`${finding.code} is about ${finding.where || "the whole run"}: it has no place in time`);
   }
 
-  /** The first allocation whose name stands in a finding's place or operand. */
+  /** The first allocation whose name stands in a finding's place or operand; of a memory the one that reaches furthest. */
   namedPlace(finding) {
     const words = `${finding.operand} ${finding.where}`.split(/[^\w[\]]+/).filter(Boolean);
-    for (const memories of this.model.memoryOf.values()) for (const places of memories.values()) for (const place of places) {
-      if (words.some((word) => word === place.name || `${word}[0]` === place.name)) return place;
+    const isNamed = (name) => words.some((word) => word === name || `${word}[0]` === name);
+    for (const memories of this.model.memoryOf.values()) for (const [memory, places] of memories) {
+      const named = places.find((place) => isNamed(place.name));
+      if (named) return named;
+      if (isNamed(memory)) return places.reduce((a, b) => (b.address + b.bytes > a.address + a.bytes ? b : a));
     }
     return null;
   }

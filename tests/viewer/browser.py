@@ -23,13 +23,13 @@ FLAGS = (
 ABSENT = f"no browser: none of {', '.join(NAMES)} is on the path, and $ASCENDSIM_BROWSER is not set"
 _PATIENCE_S = 60
 _PLACED = """
-import os, sys
-ours = [os.dup(int(number)) for number in sys.argv[1:3]]
+import fcntl, os, sys
+ours = [fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3]]
 for place, number in zip((3, 4), ours):
     os.dup2(number, place)
 os.execv(sys.argv[3], sys.argv[3:])
 """
-"""Puts the pipes' ends where the browser looks for them, 3 and 4. Copies first: either may be in the other's place."""
+"""Puts the pipes' ends where the browser looks for them, 3 and 4; first out of the way, as one may be in those places."""
 
 
 def find_browser():
@@ -126,6 +126,10 @@ class Page:
         while not self.run(f"Boolean({condition})"):
             assert time.monotonic() < end, f"never: {condition}\n{self.troubles()}"
             time.sleep(0.02)
+
+    def show(self):
+        """Bring it to the front: a browser draws no page that nobody sees."""
+        self.ask("Page.bringToFront")
 
     def settle(self):
         """Wait until what was asked for is drawn."""
