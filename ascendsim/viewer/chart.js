@@ -87,7 +87,18 @@ class Painter {
   strip(strip, y, height, box, colourOf, match) {
     const { view } = this, { from, to } = view, left = GUTTER, right = view.right, scale = view.scale;
     const columns = [];
-    let i = strip.find(from);
+    // What lies before the left edge of a column is what lay before the right edge of the one beside it.
+    let known = -1, busyBefore = 0, heldBefore = 0, matchBefore = 0, at = 0, busyAt = 0;
+    const measure = (cycle) => {
+      at = strip.find(cycle, at);
+      busyAt = strip.busy.find(cycle, busyAt);
+      const busy = strip.busy.before(strip.worked, cycle, busyAt), held = strip.before(strip.held, cycle, at);
+      const matched = match ? strip.before(match, cycle, at) : 0;
+      columns.push(Math.min(1, (busy - busyBefore) * scale), (held - heldBefore) * scale, (matched - matchBefore) * scale);
+      [busyBefore, heldBefore, matchBefore] = [busy, held, matched];
+    };
+    let i = at = strip.find(from);
+    busyAt = strip.busy.find(from);
     for (let x = left; i < strip.count; ) {
       const a = left + (strip.start[i] - from) * scale, b = left + (strip.stop[i] - from) * scale;
       if (a >= right) break;
@@ -99,37 +110,38 @@ class Painter {
       }
       const column = Math.max(Math.floor(x), Math.floor(a), left);
       if (column >= right) break;
-      const first = from + (column - left) / scale, last = first + 1 / scale;
-      const begin = strip.find(first, Math.max(0, i - 1)), next = strip.find(last, begin);
-      const part = (sums) => Math.min(1, (strip.before(sums, last, next) - strip.before(sums, first, begin)) * scale);
-      const busy = Math.min(1, strip.busyBetween(first, last, Math.max(0, begin - 1)) * scale);
-      columns.push(column, busy, part(strip.held), match ? part(match) : 0);
-      x = column + 1;
-      i = Math.max(next, i); // what ends beyond the column begins the next one
+      const first = from + (column - left) / scale;
+      if (known !== column) { measure(first); columns.length -= 3; }
+      columns.push(column);
+      measure(first + 1 / scale);
+      known = x = column + 1;
+      i = Math.max(at, i); // what ends beyond the column begins the next one
     }
     this.columns(columns, y, height, colourOf, Boolean(match));
   }
 
-  /** Columns of one pixel: neighbours of the same height are one rectangle. */
+  /** Columns of one pixel, as one shape. */
   columns(columns, y, height, colour, dimmed) {
     const { context } = this;
-    const stack = (from, share, fill, alpha) => {
+    const shape = (from, share, fill, alpha) => {
       context.fillStyle = fill;
       context.globalAlpha = alpha;
+      context.beginPath();
       for (let k = 0; k < columns.length; ) {
-        const low = Math.round(from(k) * height), high = Math.max(low + (share(k) > 0 ? 1 : 0), Math.round((from(k) + share(k)) * height));
-        let width = 1;
-        let next = k + 4;
-        while (next < columns.length && columns[next] === columns[k] + width && Math.round(from(next) * height) === low
-          && Math.max(low + (share(next) > 0 ? 1 : 0), Math.round((from(next) + share(next)) * height)) === high) { width++; next += 4; }
-        if (high > low) context.fillRect(columns[k], y + height - high, width, high - low);
+        const low = Math.round(y + height * (1 - from(k))), size = (n) => (share(n) > 0 ? Math.max(1, Math.round(height * share(n))) : 0);
+        const high = size(k);
+        let next = k + 4, width = 1;
+        while (next < columns.length && columns[next] === columns[k] + width && size(next) === high && Math.round(y + height * (1 - from(next))) === low) { width++; next += 4; }
+        if (high) context.rect(columns[k], low - high, width, high);
         k = next;
       }
+      context.fill();
       context.globalAlpha = 1;
     };
-    stack(() => 0, (k) => columns[k + 1], colour, dimmed ? 0.3 : 1);
-    if (dimmed) stack(() => 0, (k) => columns[k + 3], colour, 1);
-    stack((k) => columns[k + 1], (k) => Math.min(columns[k + 2], 1 - columns[k + 1]), this.theme.wait, dimmed ? 0.4 : 0.8);
+    if (!columns.length) return;
+    shape(() => 0, (k) => columns[k + 1], colour, dimmed ? 0.3 : 1);
+    if (dimmed) shape(() => 0, (k) => columns[k + 3], colour, 1);
+    shape((k) => columns[k + 1], (k) => Math.min(columns[k + 2], 1 - columns[k + 1]), this.theme.wait, dimmed ? 0.4 : 0.8);
   }
 
   // ---- lanes

@@ -4,7 +4,7 @@
 async function begin() {
   const facts = document.getElementById("facts");
   if (typeof DecompressionStream === "undefined") {
-    facts.textContent = "This browser is too old to show the run: it has no DecompressionStream. Chromium 80, Firefox 113 or Safari 16.4 have it.";
+    facts.textContent = "This browser is too old to show the run: it has no DecompressionStream. Chromium 85, Firefox 113 or Safari 16.4 have it.";
     return;
   }
   const begun = performance.now();

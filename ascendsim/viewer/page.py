@@ -7,7 +7,9 @@ the title, is escaped. It loads nothing and asks no server.
 import base64
 import html
 import re
+from collections.abc import Mapping, Sequence
 from importlib import resources
+from types import MappingProxyType
 from typing import Any
 
 from ascendsim import __version__, analysis, colours, report
@@ -34,13 +36,22 @@ FILES = (
     ("run.json", "the run in plain numbers"),
 )
 """Beside the page in a run's folder."""
+Values = Mapping[int, Sequence[tuple[str, str, str]]]
+"""By number of a row: (operand, before, after) as text."""
+NO_VALUES: Values = MappingProxyType({})
 _PLACE = re.compile(r"[\w.-]+:\d+")
 _END = re.compile(r"(?<![\w.-])end of kernel(?!\w)")
 
 
-def report_html(result: RunResult) -> str:
-    """Return a run as one page of HTML, which needs nothing beside it."""
-    data = base64.b64encode(packed(*_content(result))).decode()
+def report_html(result: RunResult, values: Values = NO_VALUES) -> str:
+    """Return a run as one page of HTML, which needs nothing beside it.
+
+    Args:
+        result: the run.
+        values: what the page shows when a row is selected; most runs have none.
+    """
+    head, columns = _content(result)
+    data = base64.b64encode(packed(head | ({"values": dict(values)} if values else {}), columns)).decode()
     parts = {
         "TITLE": html.escape(f"{result.name} on {result.device.name}"),
         "STYLE": _file("view.css"),

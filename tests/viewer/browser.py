@@ -29,7 +29,7 @@ for place, number in zip((3, 4), ours):
     os.dup2(number, place)
 os.execv(sys.argv[3], sys.argv[3:])
 """
-"""Puts the pipes' ends where the browser looks for them, 3 and 4; first out of the way, as one may be in those places."""
+"""Puts the pipes' ends where the browser looks for them, 3 and 4; first out of the way, one may be in such a place."""
 
 
 def find_browser():

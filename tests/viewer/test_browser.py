@@ -14,6 +14,7 @@ from ascendsim import analysis, window
 from ascendsim.engine.base import Kind
 from ascendsim.errors import Finding
 from ascendsim.viewer import report_html
+from ascendsim.viewer.page import NO_VALUES
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason=ABSENT)
 STORED = Path(__file__).parent / "page_of_vector_add.png"
@@ -41,9 +42,9 @@ def show(browser, tmp_path_factory):
     """A function that opens a run's page; in the end nothing may have gone wrong on any."""
     pages = []
 
-    def shown(result, **how):
+    def shown(result, values=NO_VALUES, **how):
         file = tmp_path_factory.mktemp("page") / "report.html"
-        file.write_text(report_html(result), encoding="utf-8")
+        file.write_text(report_html(result, values), encoding="utf-8")
         pages.append(browser.open(file, **how))
         return pages[-1]
 
@@ -316,6 +317,16 @@ def test_a_source_line_shows_its_instructions(page, softmax):
     assert page.run("viewer.model.number[viewer.view.selected]") > first
     page.key("Escape")
     assert page.run("viewer.view.line") == -1
+
+
+def test_values_are_shown_where_there_are_some(show, softmax):
+    page = show(softmax, {7: [("dst in_grad[0]", "0.5, nan", "<1.0>")]})
+    text = "document.getElementById('panel-selected').innerText"
+    page.run("viewer.view.goTo(viewer.model.row(7))")
+    assert "Values before and after" in page.run(text)
+    assert "dst in_grad[0]\t0.5, nan\t<1.0>" in page.run(text)
+    page.run("viewer.view.goTo(viewer.model.row(8))")
+    assert "Values" not in page.run(text)
 
 
 def test_it_can_be_used_without_a_pointer(page):
