@@ -152,7 +152,15 @@ class Model {
       return lane;
     });
     this.cores = [...new Set(this.lanes.map((lane) => lane.core))];
-    this.lanesOf = new Map(this.cores.map((core) => [core, this.lanes.filter((lane) => lane.core === core)]));
+    this.lanesOf = new Map(this.cores.map((core) => [core, []]));
+    for (const lane of this.lanes) this.lanesOf.get(lane.core).push(lane);
+    // A scalar unit without rows of its own still dispatches those of the others.
+    const scalar = Number(Object.keys(this.head.pipes).find((pipe) => this.head.pipes[pipe][0] === "S"));
+    for (const [core, lanes] of this.lanesOf) {
+      if (lanes.some((lane) => lane.pipe === scalar)) continue;
+      lanes.unshift({ index: this.lanes.length, core, pipe: scalar, first: 0, last: 0, strip: null });
+      this.lanes.push(lanes[0]);
+    }
   }
 
   /** A lane's intervals; that of the scalar unit has its dispatches, too. */

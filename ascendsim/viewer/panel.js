@@ -27,6 +27,7 @@ class Panels {
       this.tabs[i].tabIndex = other === name ? 0 : -1;
     });
     this.shown = name;
+    if (name === "source" && !(this.chosenLine >= 0)) this.rowsOfLine.get(this.hottest)?.scrollIntoView({ block: "center" });
   }
 
   /** Left and right turn to the next panel, as tabs do. */
@@ -174,7 +175,7 @@ class Panels {
     this.files = [...files].sort((a, b) => this.total(b[1]) - this.total(a[1]));
     this.chooser = element("select", { "aria-label": "File" }, ...this.files.map(([file, lines]) =>
       element("option", { value: file }, `${file} (${cycles(this.total(lines))})`)));
-    this.chooser.addEventListener("change", () => this.file(this.chooser.value));
+    this.chooser.addEventListener("change", () => { this.file(this.chooser.value); this.show("source"); });
     this.listing = element("div", { class: "listing", tabindex: 0, "aria-label": "Source with cycles" });
     this.lineInfo = element("div", { class: "chosen" });
     this.panel("source").replaceChildren(element("p", {}, this.chooser), this.listing, this.lineInfo);
@@ -190,6 +191,7 @@ class Panels {
     const most = Math.max(1, ...this.head.line_cycles.map(([, work]) => work));
     const shown = text === undefined ? [...lines.keys()].sort((a, b) => a - b).map((at) => [at, ""]) : text.split("\n").map((code, i) => [i + 1, code]);
     this.rowsOfLine = new Map();
+    this.hottest = [...lines.values()].reduce((a, b) => ((this.cost.get(b)?.[0] ?? 0) > (this.cost.get(a)?.[0] ?? 0) ? b : a));
     this.listing.replaceChildren(
       ...(text === undefined ? [element("p", { class: "soft" }, "The text of this file is not part of the run.")] : []),
       element("table", { class: "source code" }, element("thead", {}, element("tr", {}, ...["line", "cycles", "waited", "times", ""].map((head, i) => element("th", { class: i < 4 ? "number" : null }, head)))),

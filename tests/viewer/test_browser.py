@@ -38,6 +38,12 @@ def mixed():
 
 
 @pytest.fixture(scope="module")
+def product():
+    """Its scalar units have no rows of their own, they only dispatch."""
+    return asc.run("matmul_512x512x512_half", set={"machine.values": "none"})
+
+
+@pytest.fixture(scope="module")
 def show(browser, tmp_path_factory):
     """A function that opens a run's page; in the end nothing may have gone wrong on any."""
     pages = []
@@ -124,7 +130,7 @@ def test_the_page_holds_the_timeline(show, name, request):
     assert counted == [len(lives.of(core)) for core in range(result.program.core_count)]
 
 
-@pytest.mark.parametrize("name", ["softmax", "mixed"])
+@pytest.mark.parametrize("name", ["softmax", "mixed", "product"])
 def test_busy_shares_are_those_of_the_report(show, name, request):
     result = request.getfixturevalue(name)
     page = show(result)
@@ -137,12 +143,14 @@ def test_busy_shares_are_those_of_the_report(show, name, request):
     }
 
 
-def test_the_critical_path_tiles_the_run(show, mixed):
-    page = show(mixed)
+@pytest.mark.parametrize("name", ["mixed", "product"])
+def test_the_critical_path_tiles_the_run(show, name, request):
+    result = request.getfixturevalue(name)
+    page = show(result)
     steps = page.run(
         "viewer.model.critical.map((s) => [s.begin, s.end, s.row < 0 ? -1 : viewer.model.number[s.row], s.edge])"
     )
-    assert steps == [[s.begin_cycles, s.end_cycles, s.row, s.edge.words] for s in mixed.critical_path]
+    assert steps == [[s.begin_cycles, s.end_cycles, s.row, s.edge.words] for s in result.critical_path]
     assert page.run("viewer.model.critical.every((s) => s.lane >= 0)")
     assert page.run("!document.getElementById('tab-critical').hidden")
 
