@@ -32,6 +32,7 @@ deep: $(VENV)/.installed-test
 bench: $(VENV)/.installed-test
 	$(VENV)/bin/pytest tests/bench/speed.py --benchmark-columns=min,mean,rounds
 	$(PY) tests/bench/growth.py
+	$(PY) tests/bench/page.py
 
 figures: $(VENV)/.installed
 	for script in plots/*.py; do $(PY) $$script || exit 1; done

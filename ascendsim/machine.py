@@ -1,6 +1,7 @@
 """From a scenario to a result: host tiling, recording, checks, schedule, values. The one place that composes them."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -43,7 +44,7 @@ from ascendsim.errors import (
 )
 from ascendsim.execute import dtype_array, execute
 from ascendsim.expect import judge
-from ascendsim.files import memory_bytes
+from ascendsim.files import is_file, memory_bytes
 from ascendsim.fills import make_fill, round_once
 from ascendsim.inspection import Replay
 from ascendsim.memory import Bytes, GlobalTensor, place_in_gm
@@ -229,6 +230,7 @@ def run(
         despite_findings=despite_findings and any(f.severity is Severity.ERROR for f in kept),
         suppressed=suppressed,
         comparison=_comparison(loaded, progress) if compare else None,
+        sources=_texts(recorded.sources),
     )
     return judge(result, loaded, ready.inputs, values.computed)
 
@@ -251,6 +253,17 @@ def replay_of(scenario: Scenario, arrays: Mapping[str, Array], program: Program 
 def _half_overflow(scenario: Scenario) -> HalfOverflow | None:
     how = scenario.machine.half_overflow
     return None if how is None else HalfOverflow(how)
+
+
+def _texts(sources: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """The text of every file that kernel lines stand in, by its name; a name that several files have is left out."""
+    files = {Path(file) for seen in sources.values() for file in seen}
+    names = Counter(file.name for file in files)
+    return {
+        file.name: file.read_text(encoding="utf-8", errors="replace")
+        for file in sorted(files)
+        if names[file.name] == 1 and is_file(file)
+    }
 
 
 def _comparison(scenario: Scenario, progress: Progress) -> Comparison | None:

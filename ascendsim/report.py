@@ -180,7 +180,7 @@ _TABLES = (
 )
 
 
-def _tables(result: RunResult) -> list[tuple[str, tuple[str, ...], Cells]]:
+def tables(result: RunResult) -> list[tuple[str, tuple[str, ...], Cells]]:
     """Title, heads and rows of every table."""
     own = [(title, columns, cells(result)) for title, columns, cells in _TABLES]
     return [own[0], *report_tuning.tables(result), *report_critical.tables(result), *own[1:]]
@@ -197,7 +197,7 @@ def terminal(result: RunResult) -> RenderableType:
     for name, value in headline(result):
         head.add_row(Text(name, style="dim"), value)
     parts.append(head)
-    for title, columns, rows in _tables(result):
+    for title, columns, rows in tables(result):
         if rows:
             parts.append(_table(title, columns, rows))
     parts += [finding_text(f) for f in result.findings]
@@ -236,7 +236,7 @@ def markdown(result: RunResult) -> str:
         lines += [f"**{result.device.caution}**", ""]
     lines += [f"- {name}: {value}" for name, value in headline(result)]
     lines += [f"- digest: {result.digest}", ""]
-    for title, columns, rows in _tables(result):
+    for title, columns, rows in tables(result):
         if rows:
             lines += [f"## {title}", "", *_markdown_table(columns, rows), ""]
     lines += ["## Waiting in words", ""]

@@ -69,6 +69,7 @@ class RunResult:
         dumps: what DumpTensor has shown, in the order in which it ran; none unless all values were computed.
         replay: makes it ready to be executed again; None for one that knows not how.
         comparison: with the operator's own tiling, where the scenario prescribes something and it was asked for.
+        sources: text of the files that kernel lines stand in, by name; without those whose name several files have.
     """
 
     name: str
@@ -91,6 +92,7 @@ class RunResult:
     dumps: tuple[Dump, ...] = ()
     replay: Callable[[], Replay] | None = field(default=None, compare=False)
     comparison: Comparison | None = None
+    sources: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         own = RunTimeline.of(self.timeline, self.plot_timeline, self._timeline_html)

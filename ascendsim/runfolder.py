@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import tomli_w
 
-from ascendsim import __version__, report, show_dumps, trace
+from ascendsim import __version__, report, show_dumps, trace, viewer
 from ascendsim.arrays import load_npz, npz_bytes, storable
 from ascendsim.errors import InputError, PainterError
 from ascendsim.files import exists, is_file
@@ -149,6 +149,7 @@ def _contents(
     record, arrays = record_of(result, _relocated(result, target)), arrays_of(result)
     makers: dict[str, Callable[[], bytes]] = {
         "report.md": lambda: report.markdown(result).encode(),
+        "report.html": lambda: viewer.report_html(result).encode(),
         "trace.json": lambda: trace.trace_json(result, time).encode(),
         "memory_info.json": lambda: trace.memory_info(result).encode(),
         "outputs.npz": lambda: npz_bytes(storable(result.outputs)),

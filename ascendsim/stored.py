@@ -57,6 +57,7 @@ def record_of(result: RunResult, scenario: Mapping[str, Any]) -> dict[str, Any]:
         "findings": [f.to_dict() for f in result.findings],
         "expectations": [[e.what, e.wanted, e.got, e.met] for e in result.expectations],
         "comparison": None if result.comparison is None else asdict(result.comparison),
+        "sources": dict(result.sources),
     }
     record = {"schema": SCHEMA, "ascendsim": __version__} | outline_of(result, scenario) | known
     return record | ({"suppressed": [s.to_dict() for s in result.suppressed]} if result.suppressed else {})
@@ -86,6 +87,7 @@ def result_of(
         sample=_sample_of(record["sample"]),
         work=_work_of(record["work"]),
         comparison=_comparison_of(record.get("comparison")),
+        sources={str(name): str(text) for name, text in record.get("sources", {}).items()},
         suppressed=tuple(Suppressed(_finding_of(f), f["suppressed"]) for f in record.get("suppressed", ())),
     )
 

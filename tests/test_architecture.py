@@ -116,6 +116,10 @@ LAYERS = {
         ),
     },
     "words": {"analysis", "critical", "engine", "record", "result", "terms", "what_if"},
+    "viewer": {
+        *("__init__", "analysis", "colours", "engine", "errors", "isa", "program", "report", "result", "terms"),
+        *("viewer", "words"),
+    },
     "report": {"analysis", "error_bar", "errors", "report_critical", "report_tuning", "result", "terms", "words"},
     "report_critical": {"critical", "result", "what_if"},
     "report_tuning": {"comparison", "engine", "result", "tuning"},
@@ -255,6 +259,7 @@ LAYERS = {
         "show_dumps",
         "stored",
         "trace",
+        "viewer",
     },
     "cli": {
         *(

@@ -16,7 +16,8 @@ import ascendsim as asc
 
 COMMAND = [str(Path(sys.executable).parent / "ascendsim")]
 FILES = {
-    "report.md", "timeline.png", "timeline.svg", "memory.png", "balance.png", "roofline.png", "trace.json",
+    "report.md", "timeline.png", "timeline.svg", "memory.png", "balance.png", "roofline.png", "report.html",
+    "trace.json",
     "outputs.npz", "findings.json", "scenario.toml", "run.npz", "run.json",
 }  # fmt: skip
 PICTURES = {"timeline.png", "timeline.svg", "memory.png", "balance.png", "roofline.png"}

@@ -33,6 +33,8 @@ def test_data_is_inside(wheel):
         "ascendsim/data/scenarios/vector_add.py",
         "ascendsim/data/tilings/softmaxgrad_front_small.toml",
         "ascendsim/py.typed",
+        "ascendsim/viewer/page.html",
+        "ascendsim/viewer/view.js",
     ):
         assert name in names
     assert not any(n.startswith(("tests/", "docs/")) for n in names)

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ascendsim import analysis
+from ascendsim import analysis, colours
 from ascendsim.plot.canvas import Line, Look, Picture, Text
 from ascendsim.plot.parts import MOST, Part, kept, left_out
 from ascendsim.plot.style import (
     ALARM,
     AXIS,
-    COLOURS,
     EDGED,
     FRAME,
     GAP,
@@ -41,22 +40,8 @@ from ascendsim.plot.style import (
     time_axis,
 )
 from ascendsim.result import RunResult
-from ascendsim.terms import Pipe
 
-POSITIONS = {
-    "VECIN": COLOURS[Pipe.MTE2],
-    "VECCALC": COLOURS[Pipe.V],
-    "VECOUT": COLOURS[Pipe.MTE3],
-    "A1": COLOURS[Pipe.MTE2],
-    "B1": "#7fcdbb",
-    "C1": "#d9c39a",
-    "A2": COLOURS[Pipe.MTE1],
-    "B2": "#b8a0d9",
-    "C2": "#c9a66b",
-    "CO1": COLOURS[Pipe.M],
-    "C2PIPE2GM": COLOURS[Pipe.FIX],
-}
-"""Colour of a position: that of the pipe that fills it, and others for the right matrix and for biases."""
+POSITIONS = colours.POSITIONS
 
 LEFT, _RIGHT = 1.05, 1.75
 CHART = WIDTH - LEFT - _RIGHT

@@ -1,0 +1,550 @@
+"use strict";
+// Drawing: lanes, memory and the map of the whole run. A box that is too narrow to be seen is part of a column, whose
+// height is the share of its time that the pipe was at work (grey on top: held by a wait).
+
+const GUTTER = 118, RULER = 34, HEADER = 20, LANE = 20, BAR = 15, NARROW = 2, MAP_BAND = 9, SCROLLBAR = 8;
+const MOST_ARROWS = 300;
+
+class Theme {
+  constructor() {
+    this.read();
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { this.read(); this.changed?.(); });
+  }
+
+  read() {
+    const style = getComputedStyle(document.documentElement);
+    for (const name of ["ground", "pale", "line", "ink", "soft", "alarm", "accent", "wait", "box-ink", "flag", "gap", "critical"]) {
+      this[name.replace("-i", "I")] = style.getPropertyValue(`--${name}`).trim();
+    }
+    this.patterns = new Map();
+  }
+
+  /** Slanted lines of a colour. */
+  hatch(context, colour) {
+    if (!this.patterns.has(colour)) {
+      const tile = document.createElement("canvas");
+      tile.width = tile.height = 6;
+      const pen = tile.getContext("2d");
+      pen.strokeStyle = colour;
+      pen.lineWidth = 1.4;
+      for (const at of [-6, 0, 6]) { pen.moveTo(at, 6); pen.lineTo(at + 6, 0); }
+      pen.stroke();
+      this.patterns.set(colour, context.createPattern(tile, "repeat"));
+    }
+    return this.patterns.get(colour);
+  }
+}
+
+/** A canvas as sharp as the screen; sizes in CSS pixels. */
+class Sheet {
+  constructor(canvas) {
+    this.canvas = canvas;
+    this.context = canvas.getContext("2d", { alpha: false });
+  }
+
+  /** Fit to the layout and clear; a height given sets it. */
+  begin(ground) {
+    const { canvas, context } = this, ratio = devicePixelRatio || 1;
+    const width = canvas.clientWidth, height = canvas.clientHeight;
+    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+      canvas.width = Math.round(width * ratio);
+      canvas.height = Math.round(height * ratio);
+    }
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.fillStyle = ground;
+    context.fillRect(0, 0, width, height);
+    context.textBaseline = "middle";
+    context.textAlign = "left";
+    context.font = FONT;
+    Object.assign(this, { width, height });
+    return context;
+  }
+}
+
+const FONT = '11px system-ui, "Liberation Sans", "DejaVu Sans", sans-serif';
+const LETTER = 6.2;
+
+/** The first label that fits a width; letters are taken as wide as the font's are on average. */
+function fitting(labels, width) {
+  return labels.find((label) => label.length * LETTER + 6 <= width) ?? "";
+}
+
+/** The smallest of 1, 2, 5 times a power of ten that is not less. */
+function niceStep(least) {
+  const power = 10 ** Math.floor(Math.log10(least));
+  return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= least * (1 - 1e-9));
+}
+
+class Painter {
+  constructor(model, words, view, theme) {
+    Object.assign(this, { model, words, view, theme });
+    this.head = model.head;
+  }
+
+  // ---- strips of intervals
+
+  /** Draw a strip between y and y + height; calls box(i, left, right) for each that can be seen, then columns. */
+  strip(strip, y, height, box, colourOf, match) {
+    const { view } = this, { from, to } = view, left = GUTTER, right = view.right, scale = view.scale;
+    const columns = [];
+    // What lies before the left edge of a column is what lay before the right edge of the one beside it.
+    let known = -1, busyBefore = 0, heldBefore = 0, matchBefore = 0, at = 0, busyAt = 0;
+    const measure = (cycle) => {
+      at = strip.find(cycle, at);
+      busyAt = strip.busy.find(cycle, busyAt);
+      const busy = strip.busy.before(strip.worked, cycle, busyAt), held = strip.before(strip.held, cycle, at);
+      const matched = match ? strip.before(match, cycle, at) : 0;
+      columns.push(Math.min(1, (busy - busyBefore) * scale), (held - heldBefore) * scale, (matched - matchBefore) * scale);
+      [busyBefore, heldBefore, matchBefore] = [busy, held, matched];
+    };
+    let i = at = strip.find(from);
+    busyAt = strip.busy.find(from);
+    for (let x = left; i < strip.count; ) {
+      const a = left + (strip.start[i] - from) * scale, b = left + (strip.stop[i] - from) * scale;
+      if (a >= right) break;
+      if (b - a >= NARROW) {
+        box(i, Math.max(a, left), Math.min(b, right));
+        x = b;
+        i++;
+        continue;
+      }
+      const column = Math.max(Math.floor(x), Math.floor(a), left);
+      if (column >= right) break;
+      const first = from + (column - left) / scale;
+      if (known !== column) { measure(first); columns.length -= 3; }
+      columns.push(column);
+      measure(first + 1 / scale);
+      known = x = column + 1;
+      i = Math.max(at, i); // what ends beyond the column begins the next one
+    }
+    this.columns(columns, y, height, colourOf, Boolean(match));
+  }
+
+  /** Columns of one pixel, as one shape. */
+  columns(columns, y, height, colour, dimmed) {
+    const { context } = this;
+    const shape = (from, share, fill, alpha) => {
+      context.fillStyle = fill;
+      context.globalAlpha = alpha;
+      context.beginPath();
+      for (let k = 0; k < columns.length; ) {
+        const low = Math.round(y + height * (1 - from(k))), size = (n) => (share(n) > 0 ? Math.max(1, Math.round(height * share(n))) : 0);
+        const high = size(k);
+        let next = k + 4, width = 1;
+        while (next < columns.length && columns[next] === columns[k] + width && size(next) === high && Math.round(y + height * (1 - from(next))) === low) { width++; next += 4; }
+        if (high) context.rect(columns[k], low - high, width, high);
+        k = next;
+      }
+      context.fill();
+      context.globalAlpha = 1;
+    };
+    if (!columns.length) return;
+    shape(() => 0, (k) => columns[k + 1], colour, dimmed ? 0.3 : 1);
+    if (dimmed) shape(() => 0, (k) => columns[k + 3], colour, 1);
+    shape((k) => columns[k + 1], (k) => Math.min(columns[k + 2], 1 - columns[k + 1]), this.theme.wait, dimmed ? 0.4 : 0.8);
+  }
+
+  // ---- lanes
+
+  drawLanes(sheet) {
+    const { view, theme } = this, context = (this.context = sheet.begin(theme.ground));
+    view.right = sheet.width - SCROLLBAR - 2;
+    view.height = sheet.height;
+    this.arrows = [];
+    this.laneY = new Map();
+    for (const line of view.visibleLines()) {
+      if (line.lane) this.laneY.set(line.lane.index, line.y + LANE / 2);
+    }
+    for (const line of view.visibleLines()) line.lane ? this.lane(line) : this.coreHeader(line);
+    if (view.showArrows) this.flagArrows();
+    if (view.showCritical) this.critical();
+    this.selection();
+    this.cursor(context, RULER, sheet.height);
+    this.ruler(context, sheet.width);
+    this.scrollbar(context, sheet);
+  }
+
+  coreHeader({ core, y, folded }) {
+    const { context, theme, view } = this;
+    context.fillStyle = theme.pale;
+    context.fillRect(0, y, view.right, HEADER);
+    context.fillStyle = theme.ink;
+    context.font = `bold ${FONT}`;
+    context.fillText(`${folded ? "▸" : "▾"} ${this.head.cores[core]}`, 4, y + HEADER / 2 + 1);
+    context.font = FONT;
+    if (folded) this.stripes(core, y);
+  }
+
+  /** The lanes of a folded core, one thin stripe each. */
+  stripes(core, y) {
+    const { context, head, model } = this, lanes = model.lanesOf.get(core), height = (HEADER - 4) / lanes.length;
+    lanes.forEach((lane, i) => {
+      const colour = head.pipes[lane.pipe][1], top = y + 2 + i * height, strip = model.strip(lane), held = [];
+      this.strip(strip, top, height - 1, (at, left, right) => {
+        if (strip.kind[at] === WAIT || strip.kind[at] === BARRIER) return held.push(left, right);
+        context.fillStyle = colour;
+        context.fillRect(left, top, right - left, height - 1);
+      }, colour, null);
+      context.fillStyle = this.theme.wait;
+      for (let k = 0; k < held.length; k += 2) context.fillRect(held[k], top + height / 2 - 1, held[k + 1] - held[k], 1);
+    });
+  }
+
+  lane({ lane, y }) {
+    const { context, theme, view, model } = this, top = y + 2;
+    this.gaps(lane.core, top, BAR);
+    const [name, colour] = this.head.pipes[lane.pipe], strip = model.strip(lane), match = view.match(lane, strip);
+    const isMeant = view.isMeant;
+    const boxes = { work: [], wait: [], dispatch: [], flags: [] };
+    this.strip(strip, top, BAR, (i, left, right) => {
+      const kind = strip.kind[i];
+      if (kind === WAIT || kind === BARRIER) boxes.wait.push(i, left, right);
+      else if (kind === DISPATCH) boxes.dispatch.push(i, left, right);
+      else if (kind === SET) boxes.flags.push(i, left, right);
+      else boxes.work.push(i, left, right);
+      if (kind === WAIT && this.arrows.length < MOST_ARROWS) this.arrows.push(strip.what[i]);
+    }, colour, match);
+    const each = (list, draw) => { for (let k = 0; k < list.length; k += 3) draw(strip.what[list[k]], list[k + 1], list[k + 2]); };
+    context.fillStyle = colour;
+    context.globalAlpha = 0.45;
+    each(boxes.dispatch, (row, left, right) => context.fillRect(left, top + BAR - 6, right - left, 6));
+    each(boxes.work, (row, left, right) => this.drain(row, right, top));
+    each(boxes.work, (row, left, right) => {
+      context.globalAlpha = isMeant && !isMeant(row) ? 0.3 : 1;
+      context.fillRect(left, top, right - left - (right - left > 4 ? 0.6 : 0), BAR);
+    });
+    context.globalAlpha = 1;
+    context.fillStyle = theme.hatch(context, theme.wait);
+    each(boxes.wait, (row, left, right) => context.fillRect(left, top + 2, right - left, BAR - 4));
+    context.strokeStyle = theme.wait;
+    each(boxes.wait, (row, left, right) => { if (right - left > 6) context.strokeRect(left + 0.5, top + 2.5, right - left - 1, BAR - 5); });
+    context.fillStyle = theme.flag;
+    each(boxes.flags, (row, left, right) => context.fillRect(left, top + 1, Math.max(1, right - left), BAR - 2));
+    context.fillStyle = theme.boxInk;
+    each(boxes.work, (row, left, right) => {
+      const label = right - left > 24 && (!isMeant || isMeant(row)) ? fitting(this.words.labels(row), right - left) : "";
+      if (label) context.fillText(label, left + 3, top + BAR / 2 + 0.5);
+    });
+    context.fillStyle = theme.ground;
+    context.fillRect(0, y, GUTTER, LANE);
+    context.fillStyle = colour;
+    context.fillRect(14, top + 2, 8, BAR - 4);
+    context.fillStyle = theme.ink;
+    context.fillText(name, 27, top + BAR / 2 + 0.5);
+    context.fillStyle = theme.soft;
+    context.textAlign = "right";
+    context.fillText(percent(view.busyShare(lane, strip)), GUTTER - 6, top + BAR / 2 + 0.5);
+    context.textAlign = "left";
+  }
+
+  /** Completion behind the end of occupancy: a thin line, because the next row is on its way. */
+  drain(row, right, top) {
+    const x = GUTTER + (this.model.end[row] - this.view.from) * this.view.scale;
+    if (x > right + 1) this.context.fillRect(right, top + BAR - 3, Math.min(x, this.view.right) - right, 3);
+  }
+
+  /** Time of which there are no rows. */
+  gaps(core, top, height) {
+    const { context, theme, view } = this;
+    for (const [first, last] of this.head.gaps[core] ?? []) {
+      const a = Math.max(GUTTER, view.x(first)), b = Math.min(view.right, view.x(last));
+      if (b <= a) continue;
+      context.fillStyle = theme.hatch(context, theme.gap);
+      context.fillRect(a, top, b - a, height);
+    }
+  }
+
+  flagArrows() {
+    if (this.arrows.length >= MOST_ARROWS) return;
+    for (const wait of this.arrows) for (const set of this.model.partners(wait)) this.arrow(set, wait, this.theme.soft, 0.8);
+  }
+
+  /** From where a flag is set to where its wait ends. */
+  arrow(set, wait, colour, width) {
+    const { context, model, view } = this;
+    const from = this.laneY.get(model.laneOf[set]), to = this.laneY.get(model.laneOf[wait]);
+    if (from === undefined || to === undefined) return;
+    const x0 = view.x(model.start[set]), x1 = view.x(model.occupied[wait]);
+    if (Math.max(x0, x1) < GUTTER || Math.min(x0, x1) > view.right) return;
+    context.save();
+    this.clip(RULER);
+    context.strokeStyle = context.fillStyle = colour;
+    context.lineWidth = width;
+    context.beginPath();
+    context.moveTo(x0, from);
+    context.bezierCurveTo(x0 + 10, (from + to) / 2, x1 - 10, (from + to) / 2, x1, to);
+    context.stroke();
+    const down = to >= from ? -1 : 1;
+    context.beginPath();
+    context.moveTo(x1, to);
+    context.lineTo(x1 - 4, to + 6 * down);
+    context.lineTo(x1 + 2, to + 6 * down);
+    context.fill();
+    context.restore();
+  }
+
+  clip(top) {
+    this.context.beginPath();
+    this.context.rect(GUTTER, top, this.view.right - GUTTER, 1e5);
+    this.context.clip();
+  }
+
+  /** Which rows the makespan hangs on: a bar above each, and a line where it goes on in another lane. */
+  critical() {
+    const { context, model, view, theme } = this, steps = model.critical;
+    let low = 0, high = steps.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (steps[middle].end > view.from) high = middle; else low = middle + 1;
+    }
+    context.save();
+    this.clip(RULER);
+    context.fillStyle = context.strokeStyle = theme.critical;
+    context.lineWidth = 1.2;
+    const painted = new Map();
+    for (let i = low; i < steps.length && steps[i].begin < view.to; i++) {
+      const { lane, begin, end } = steps[i], y = this.laneY.get(lane), x = view.x(end);
+      if (y !== undefined && Math.floor(x) > (painted.get(lane) ?? -1)) {
+        const left = Math.max(view.x(begin), painted.get(lane) ?? -1);
+        context.fillRect(left, y - LANE / 2, Math.max(1, x - left), 4);
+        painted.set(lane, Math.floor(x));
+        const before = i > 0 ? this.laneY.get(steps[i - 1].lane) : undefined;
+        if (before !== undefined && before !== y && (end - begin) * view.scale > 1) {
+          context.beginPath();
+          context.moveTo(view.x(begin), before);
+          context.lineTo(view.x(begin), y);
+          context.stroke();
+        }
+      }
+    }
+    context.restore();
+  }
+
+  /** The selected row, its partners and what released it. */
+  selection() {
+    const { context, model, view, theme } = this, row = view.selected;
+    if (row < 0) return;
+    const mark = (which, colour, width) => {
+      const y = this.laneY.get(model.laneOf[which]);
+      if (y === undefined) return;
+      const a = view.x(model.start[which]), b = Math.max(a + 2, view.x(model.occupied[which]));
+      if (b < GUTTER || a > view.right) return;
+      context.save();
+      this.clip(RULER);
+      context.strokeStyle = colour;
+      context.lineWidth = width;
+      context.strokeRect(a - 1, y - LANE / 2 + 0.5, b - a + 2, BAR + 3);
+      context.restore();
+    };
+    for (const partner of model.partners(row)) {
+      mark(partner, theme.accent, 1.5);
+      if (model.kind[row] === WAIT) this.arrow(partner, row, theme.accent, 2); else this.arrow(row, partner, theme.accent, 2);
+    }
+    const releaser = model.releaser(row);
+    if (releaser >= 0 && !model.partners(row).includes(releaser)) mark(releaser, theme.soft, 1.5);
+    mark(row, theme.accent, 2.5);
+  }
+
+  ruler(context, width) {
+    const { view, theme, head } = this;
+    context.fillStyle = theme.ground;
+    context.fillRect(0, 0, width, RULER);
+    context.fillStyle = theme.soft;
+    context.fillText("µs", 6, 9);
+    context.fillText("cycles", 6, 24);
+    context.strokeStyle = theme.line;
+    context.fillStyle = theme.ink;
+    this.ticks(context, 1 / head.clock_mhz, 9, 0, false);
+    this.ticks(context, 1, 24, RULER - 5, true);
+    context.beginPath();
+    context.moveTo(0, RULER - 0.5);
+    context.lineTo(width, RULER - 0.5);
+    context.stroke();
+    if (view.range) {
+      context.fillStyle = theme.accent;
+      context.globalAlpha = 0.3;
+      const [a, b] = view.range.map((cycle) => view.x(cycle));
+      context.fillRect(Math.min(a, b), 0, Math.abs(b - a), view.height);
+      context.globalAlpha = 1;
+    }
+  }
+
+  ticks(context, unit, y, top, isWhole) {
+    const { view } = this, extent = (view.to - view.from) * unit;
+    let step = niceStep(Math.max(extent / Math.max(2, (view.right - GUTTER) / 110), isWhole ? 1 : 0));
+    const places = Math.max(0, -Math.floor(Math.log10(step)));
+    for (let k = Math.ceil(view.from * unit / step); k * step <= view.to * unit; k++) {
+      const x = view.x(k * step / unit);
+      const text = (k * step).toLocaleString("en-US", { maximumFractionDigits: places, minimumFractionDigits: isWhole ? 0 : places });
+      const wide = text.length * LETTER;
+      context.fillText(text, Math.min(x + 3, view.right - wide), y);
+      context.fillRect(x, top, 1, isWhole ? 5 : 4);
+    }
+  }
+
+  cursor(context, top, bottom) {
+    const { view, theme } = this;
+    if (view.pointer === null) return;
+    const x = view.x(view.pointer);
+    if (x < GUTTER || x > view.right) return;
+    context.fillStyle = theme.soft;
+    context.fillRect(Math.round(x), top, 1, bottom - top);
+  }
+
+  scrollbar(context, sheet) {
+    const { view, theme } = this, room = sheet.height - RULER, all = view.contentHeight;
+    context.fillStyle = theme.ground;
+    context.fillRect(view.right, RULER, sheet.width - view.right, room);
+    if (all <= room) return;
+    context.fillStyle = theme.pale;
+    context.fillRect(sheet.width - SCROLLBAR, RULER, SCROLLBAR, room);
+    context.fillStyle = theme.wait;
+    context.fillRect(sheet.width - SCROLLBAR, RULER + room * view.scroll / all, SCROLLBAR, Math.max(12, room * room / all));
+  }
+
+  // ---- memory
+
+  /** Bands from top to bottom, one for each memory that something lies in on the core. */
+  bands(height) {
+    const { view, model } = this, known = model.memoryOf.get(view.core);
+    const used = this.head.memories.filter(([name]) => known?.has(name));
+    const room = (height - 6) / Math.max(1, used.length);
+    return used.map(([name, bytes, limits], i) => {
+      const most = known.get(name).reduce((end, place) => Math.max(end, place.address + place.bytes), 0);
+      return { name, bytes: Math.max(bytes, most), limits, places: known.get(name), top: i * room + 8, height: room - 12 };
+    });
+  }
+
+  drawMemory(sheet) {
+    const { view, theme } = this, context = (this.context = sheet.begin(theme.ground));
+    const bands = (this.shownBands = this.bands(sheet.height));
+    if (!bands.length) {
+      context.fillStyle = theme.soft;
+      context.fillText(`nothing lies in on-chip memory of ${this.head.cores[view.core] ?? "this run"}`, GUTTER, sheet.height / 2);
+    }
+    for (const band of bands) this.band(band, sheet);
+    this.cursor(context, 0, sheet.height);
+    if (view.range) {
+      context.fillStyle = theme.accent;
+      context.globalAlpha = 0.3;
+      const [a, b] = view.range.map((cycle) => view.x(cycle));
+      context.fillRect(Math.min(a, b), 0, Math.abs(b - a), sheet.height);
+      context.globalAlpha = 1;
+    }
+  }
+
+  band(band, sheet) {
+    const { context, theme, view } = this, { top, height, bytes } = band, y = (address) => top + height * (1 - address / bytes);
+    context.fillStyle = theme.pale;
+    context.fillRect(GUTTER, top, view.right - GUTTER, height);
+    this.gaps(view.core, top, height);
+    context.save();
+    context.beginPath();
+    context.rect(GUTTER, top - 1, view.right - GUTTER, height + 2);
+    context.clip();
+    for (const place of band.places) this.allocation(place, y);
+    this.touched(band, y);
+    context.restore();
+    this.limits(band, y, sheet);
+    context.fillStyle = theme.ink;
+    context.font = `bold ${FONT}`;
+    context.fillText(band.name, 6, top + 6);
+    context.font = FONT;
+    context.fillStyle = theme.soft;
+    if (height > 30) context.fillText(this.head.cores[view.core], 6, top + 20);
+  }
+
+  allocation(place, y) {
+    const { context, theme, view, model } = this, colour = this.head.positions[place.position] ?? "#999999";
+    const top = y(place.address + place.bytes), height = Math.max(1.5, y(place.address) - top), labels = [];
+    this.strip(place.strip, top, height, (i, left, right) => {
+      const life = place.strip.what[i], bytes = model.columns.life_bytes[life];
+      const from = y(place.address + bytes), tall = Math.max(1.5, y(place.address) - from);
+      const isChosen = view.life?.place === place && view.life.at === i;
+      context.fillStyle = colour;
+      context.fillRect(left, from, right - left, tall);
+      context.strokeStyle = isChosen ? theme.accent : theme.boxInk;
+      context.lineWidth = isChosen ? 3 : 0.6;
+      if (right - left > 3 && tall > 3 || isChosen) context.strokeRect(left + 0.5, from + 0.5, right - left - 1, Math.max(1, tall - 1));
+      context.lineWidth = 1;
+      if (right - left > 24 && tall >= 11) labels.push([place.name, model.columns.life_tile[life], left, right, from + tall / 2]);
+    }, colour, null);
+    context.fillStyle = theme.boxInk;
+    for (const [name, tile, left, right, middle] of labels) {
+      const label = fitting([...(tile >= 0 ? [`${name} tile ${number(tile)}`] : []), name], right - left);
+      if (label) context.fillText(label, left + 4, middle);
+    }
+  }
+
+  /** What the selected row touches of a memory, while it is at work. */
+  touched(band, y) {
+    const { context, theme, view, model } = this, row = view.selected;
+    if (row < 0 || model.core(row) !== view.core) return;
+    const left = view.x(model.start[row]), right = Math.max(left + 3, view.x(model.end[row]));
+    for (const { memory, role, first, end } of model.operands(row)) {
+      if (memory !== band.name || end === null) continue;
+      const top = y(end), tall = Math.max(2, y(first) - top);
+      context.fillStyle = role.startsWith("dst") ? theme.boxInk : theme.hatch(context, theme.boxInk);
+      context.globalAlpha = 0.55;
+      context.fillRect(left, top, right - left, tall);
+      context.globalAlpha = 1;
+      context.strokeStyle = theme.boxInk;
+      context.strokeRect(left, top, right - left, tall);
+    }
+  }
+
+  /** Dashed lines at the limits of a memory; names in the gutter, from the top down, as far as they do not meet. */
+  limits(band, y) {
+    const { context, theme, view } = this;
+    let free = band.top + (band.height > 30 ? 28 : 14);
+    for (const [name, bytes] of [...band.limits].reverse()) {
+      const at = y(bytes);
+      context.strokeStyle = theme.alarm;
+      context.setLineDash(name === "safe" ? [2, 3] : name === "visible" ? [6, 3] : []);
+      context.beginPath();
+      context.moveTo(GUTTER, at);
+      context.lineTo(view.right, at);
+      context.stroke();
+      context.setLineDash([]);
+      if (free + 12 > band.top + band.height) continue;
+      context.fillStyle = theme.alarm;
+      context.fillText(`${name === "capacity" ? "" : `${name} `}${number(bytes)}`, 6, free + 6);
+      free += 13;
+    }
+  }
+
+  // ---- the whole run
+
+  mapHeight() {
+    return Math.max(1, Object.keys(this.head.use.shares).length) * (MAP_BAND + 2) + 8;
+  }
+
+  drawMap(sheet) {
+    const { view, theme, head, model } = this, context = (this.context = sheet.begin(theme.ground));
+    const width = view.right - GUTTER, x = (cycle) => GUTTER + cycle / model.makespan * width, { cuts, shares } = head.use;
+    Object.entries(shares).forEach(([pipe, parts], band) => {
+      const y = 4 + band * (MAP_BAND + 2), [name, colour] = head.pipes[pipe];
+      context.fillStyle = theme.soft;
+      context.fillText(name, 27, y + MAP_BAND / 2 + 0.5);
+      context.fillStyle = theme.pale;
+      context.fillRect(GUTTER, y, width, MAP_BAND);
+      context.fillStyle = colour;
+      context.beginPath();
+      context.moveTo(x(cuts[0]), y + MAP_BAND);
+      parts.forEach((share, i) => {
+        const level = y + MAP_BAND * (1 - share / 1000);
+        context.lineTo(x(cuts[i]), level);
+        context.lineTo(x(cuts[i + 1]), level);
+      });
+      context.lineTo(x(cuts[parts.length]), y + MAP_BAND);
+      context.fill();
+    });
+    context.fillStyle = theme.accent;
+    context.globalAlpha = 0.16;
+    const a = x(view.from), b = Math.max(a + 2, x(view.to));
+    context.fillRect(a, 0, b - a, sheet.height);
+    context.globalAlpha = 1;
+    context.strokeStyle = theme.accent;
+    context.strokeRect(a + 0.5, 1.5, b - a - 1, sheet.height - 3);
+  }
+}

@@ -1,0 +1,167 @@
+"""What a page holds, read without a browser: its size, its bytes, and that nothing in it can break out."""
+
+import base64
+import json
+import re
+import zlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import ROOT
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ascendsim as asc
+from ascendsim import colours, runfolder
+from ascendsim.errors import Finding
+from ascendsim.plot import style
+from ascendsim.viewer import page, report_html
+from ascendsim.viewer.columns import Column, packed
+from ascendsim.viewer.rows import Shown, shown
+
+HOSTILE = "</script><script>document.title='hit'</script><!-- <b>\"'&amp; ]]> \u2028 @DATA@ @SCRIPT@"
+
+
+@pytest.fixture(scope="module")
+def added():
+    return asc.run("vector_add")
+
+
+def _data(text):
+    """Head and columns of a page or of packed bytes, undone as columns.py says it, without its code."""
+    if isinstance(text, str):
+        text = base64.b64decode(re.search(r'<script type="text/plain" id="data">([A-Za-z0-9+/=]*)</script>', text)[1])
+    content = zlib.decompress(text)
+    length = int.from_bytes(content[:8], "little")
+    head = json.loads(content[8 : 8 + length])
+    columns, at = {}, 8 + length
+    for name, count, width, as_steps in head["columns"]:
+        planes = [content[at + k * count : at + (k + 1) * count] for k in range(width)]
+        folded = [sum(plane[i] << (8 * k) for k, plane in enumerate(planes)) for i in range(count)]
+        values = [-(v + 1) // 2 if v % 2 else v // 2 for v in folded]
+        columns[name] = np.cumsum(values, dtype=np.int64).tolist() if as_steps else values
+        at += count * width
+    assert at == len(content)
+    return head, columns
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(-(2**52), 2**52), max_size=40), st.lists(st.integers(-300, 300), max_size=40))
+def test_columns_come_back(steps, plain):
+    given_columns = {
+        "steps": Column(np.array(steps, np.int64), as_steps=True),
+        "plain": Column(np.array(plain, np.int64)),
+    }
+    head, columns = _data(packed({"name": HOSTILE}, given_columns))
+    assert (head["name"], columns) == (HOSTILE, {"steps": steps, "plain": plain})
+
+
+def test_small_numbers_take_one_byte():
+    head, _ = _data(
+        packed({}, {"a": Column(np.array([-128, 127])), "b": Column(np.array([128])), "c": Column(np.zeros(0))})
+    )
+    assert head["columns"] == [["a", 2, 1, 0], ["b", 1, 2, 0], ["c", 0, 1, 0]]
+
+
+def test_a_name_ends_no_tag_and_fills_no_mark(added):
+    finding = Finding("W-X", HOSTILE, where=HOSTILE, hint="\ud800")
+    text = report_html(replace(added, name=HOSTILE, findings=(finding,), sources={"a.py": HOSTILE}))
+    assert text.count("<script") == text.count("</script>") == 2
+    assert "document.title='hit'" not in text
+    head, _ = _data(text)
+    assert (head["name"], head["findings"][0]["message"], head["sources"]["a.py"]) == (HOSTILE, HOSTILE, HOSTILE)
+    assert head["findings"][0]["hint"] == "?"
+
+
+def test_the_page_names_no_other_host(added):
+    text = report_html(added)
+    assert not re.search(r"https?://|//[a-z]+\.|@import|url\(", re.sub(r'id="data">[^<]*<', "", text))
+    assert "default-src 'none'" in text
+
+
+def test_the_same_run_gives_the_same_bytes(added, tmp_path):
+    runfolder.write_run(added, tmp_path)
+    first = (tmp_path / "report.html").read_bytes()
+    assert first == report_html(added).encode()
+    assert report_html(runfolder.load_run(tmp_path)).encode() == first
+    listed = {name for name, _ in page.FILES}
+    assert listed <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_it_carries_the_kernel(added):
+    head, _ = _data(report_html(added))
+    assert head["sources"]["vector_add.py"] == (ROOT / "scenarios/vector_add.py").read_text()
+    assert {line.rpartition(":")[0] for line in head["lines"]} - {"", "end of kernel"} <= set(head["sources"])
+
+
+TWO_FILES = {
+    "other/k.py": """
+def inner(asc, a):
+    asc.adds(a, a, 1.0, 64)
+""",
+    "k.py": """
+import importlib.util
+from pathlib import Path
+
+from ascendsim import TPosition
+
+spec = importlib.util.spec_from_file_location("inner_k", Path(__file__).parent / "other" / "k.py")
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+
+
+def main(asc, x, y, t):
+    pipe = asc.t_pipe()
+    que = asc.t_que(TPosition.VECIN, 1, "in")
+    out = asc.t_que(TPosition.VECOUT, 1, "out")
+    pipe.init_buffer(que, 1, 256)
+    pipe.init_buffer(out, 1, 256)
+    a = que.alloc_tensor(x.dtype)
+    asc.data_copy(a, x, 64)
+    que.enque(a)
+    a, b = que.deque(x.dtype), out.alloc_tensor(y.dtype)
+    module.inner(asc, a)
+    asc.adds(b, a, 1.0, 64)
+    out.enque(b)
+    que.free_tensor(a)
+    b = out.deque(y.dtype)
+    asc.data_copy(y, b, 64)
+    out.free_tensor(b)
+""",
+    "s.toml": """
+schema = 1
+name = "two"
+device = "Ascend910B1"
+kernel = "k.py:main"
+block_dim = 1
+tensors.x = { role = "input", shape = [64], dtype = "float", fill = "normal", seed = 1 }
+tensors.y = { role = "output", shape = [64], dtype = "float" }
+""",
+}
+
+
+def test_a_file_whose_name_another_has_is_left_out(tmp_path):
+    (tmp_path / "other").mkdir()
+    for name, text in TWO_FILES.items():
+        (tmp_path / name).write_text(text)
+    result = asc.run(tmp_path / "s.toml")
+    assert "k.py" not in result.sources
+    assert any(line.startswith("k.py:") for line in result.program.lines)
+
+
+def test_rows_beyond_what_a_page_has_room_for_are_those_of_the_middle(added, monkeypatch):
+    monkeypatch.setattr("ascendsim.viewer.rows.MOST_ROWS", 64)
+    cores = added.program.core_count
+    found: Shown = shown(added)
+    each = 64 // (2 * cores)
+    for core in range(cores):
+        here = np.flatnonzero(added.timeline["core"] == core)
+        kept = np.sort(found.at[found.timeline["core"][found.at] == core])
+        assert kept.tolist() == [*here[:each], *here[-each:]]
+
+
+def test_pictures_and_page_have_the_same_colours():
+    assert style.COLOURS is colours.PIPES
+    head = {int(p): c for p, c in colours.PIPES.items()}
+    assert len(set(head.values())) == len(head) == 7
