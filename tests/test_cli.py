@@ -17,7 +17,7 @@ import ascendsim as asc
 COMMAND = [str(Path(sys.executable).parent / "ascendsim")]
 FILES = {
     "report.md", "timeline.png", "timeline.svg", "memory.png", "balance.png", "trace.json", "outputs.npz",
-    "findings.json", "scenario.toml", "run.npz", "run.json",
+    "findings.json", "scenario.toml", "run.npz", "run.json", "memory_info.json", "PipeUtilization.csv", "simulator",
 }  # fmt: skip
 PICTURES = {"timeline.png", "timeline.svg", "memory.png", "balance.png"}
 

@@ -29,7 +29,10 @@ LIMIT_S = 20
 """Seconds that one small case may take."""
 MEMORY_BYTES = 8 << 30
 """What the process may take: a case that asks for more must be told so."""
-RUN_FILES = {"report.md", "trace.json", "outputs.npz", "findings.json", "scenario.toml", "run.npz", RUN_FILE, *PICTURES}
+RUN_FILES = {
+    *("report.md", "trace.json", "outputs.npz", "findings.json", "scenario.toml", "run.npz", RUN_FILE, *PICTURES),
+    *("memory_info.json", "PipeUtilization.csv"),
+}
 _TEMPORARY = re.compile(r"\..*\.[0-9a-f]{8}")
 _JSON_COMMANDS = ("run", "check", "devices", "tmpsize", "plan", "why")
 
