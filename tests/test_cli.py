@@ -17,8 +17,8 @@ import ascendsim as asc
 COMMAND = [str(Path(sys.executable).parent / "ascendsim")]
 FILES = {
     "report.md", "timeline.png", "timeline.svg", "memory.png", "balance.png", "roofline.png", "report.html",
-    "trace.json",
-    "outputs.npz", "findings.json", "scenario.toml", "run.npz", "run.json",
+    "trace.json", "outputs.npz", "findings.json", "scenario.toml", "run.npz", "run.json", "memory_info.json",
+    "PipeUtilization.csv", "simulator",
 }  # fmt: skip
 PICTURES = {"timeline.png", "timeline.svg", "memory.png", "balance.png", "roofline.png"}
 

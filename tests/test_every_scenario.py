@@ -3,10 +3,10 @@
 import csv
 import io
 import json
-import sys
 
 import pytest
 from conftest import ROOT, SCENARIOS
+from path_rules import check_path
 from trace_rules import violations
 
 import ascendsim as asc
@@ -14,9 +14,6 @@ from ascendsim import analysis
 from ascendsim.engine.base import Kind
 from ascendsim.terms import Pipe
 from ascendsim.trace import memory_info, tables, trace_json
-
-sys.path.append(str(ROOT / "tests/engine"))
-from path_rules import check_path
 
 LONG_ROWS = 50_000
 """Of longer ones the trace is looked at in windows, or its text alone would take gigabytes."""

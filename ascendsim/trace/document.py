@@ -1,7 +1,7 @@
 """A run as one Chrome trace JSON that MindStudio Insight and Perfetto both open.
 
-Everything written is already in the result; nothing is computed anew. Shapes follow the trace of msopprof's simulator,
-and where the two viewers differ, the narrower one decides.
+Everything written follows from the result. Shapes follow the trace of msopprof's simulator, and where the two viewers
+differ, the narrower one decides.
 
 **Slices.** A pipe works in order and its next row starts when the occupancy of the one before is over, so a lane needs
 no sub-lanes. The drain after it overlaps the next row: a slice is drawn from start to completion only if the next row
@@ -15,8 +15,8 @@ catches up at the next longer row. Other rows of under 1 ns may have no length i
 time="cycle" one cycle is 1 ns and nothing is moved or lost.
 
 **Part of a run.** If a run is too long to keep all rows, or windows were asked for, the trace has only the rows that
-were kept, and `otherData` says which. Traffic is known only where all rows are there; instead of its tracks there
-are some of how busy each pipe was, over the whole run.
+were kept, and `otherData` says which. Traffic and queues are known only where all rows are there; instead of their
+tracks there are some of how busy each pipe was, over the whole run.
 
 Source: msopprof (trace of the simulator), MindStudio Insight (operator timeline parser), Perfetto (JSON importer).
 """

@@ -8,11 +8,14 @@ from agreement import FEW
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from path_rules import check_path
+from random_kernels import DEVICE, kernels
 from random_programs import Shape, programs
 
 from ascendsim.critical import Edge, critical_path
-from ascendsim.engine import compiled, reference
-from ascendsim.engine.base import Keep
+from ascendsim.engine import both, compiled, reference
+from ascendsim.engine.base import Keep, Kind
+from ascendsim.schedule_input import schedule_input
+from ascendsim.what_if import what_if, with_free
 
 
 def seen_as(given):
@@ -92,3 +95,16 @@ def _check_border(mine, theirs, part):
     """Where paths part: a row that was not kept, or a flag of another core whose set was not."""
     assert mine.end_cycles == theirs.end_cycles
     assert theirs.row not in part["number"] or (mine.row == theirs.row and mine.begin_cycles >= theirs.begin_cycles)
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(kernels())
+def test_a_free_pipe_leaves_no_work_of_its_own(made):
+    """On any kernel: its rows end where they start, and both engines give one makespan."""
+    program = made.program
+    given_ = schedule_input(program, DEVICE, "model")
+    for one in what_if(program, DEVICE, "model"):
+        timeline = both.schedule(with_free(given_, program, one.kind, one.pipe))
+        assert timeline.makespan_cycles == one.makespan_cycles
+        work = np.isin(timeline["kind"], (Kind.EXEC, Kind.TRANSFER)) & (timeline["pipe"] == one.pipe)
+        assert (timeline["end"][work] == timeline["start"][work]).all()
