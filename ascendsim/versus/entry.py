@@ -1,6 +1,7 @@
 """What users call: comparisons of runs that are given as results, folders or scenarios."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,23 @@ def compare(
         InputError: no run there; and for scenarios as `run`.
     """
     first, second = run_of(a, set_a, progress), run_of(b, set_b, progress)
-    return compare_runs(first, second, (_named(a, set_a), _named(b, set_b)))
+    with _damage_told(a, b):
+        found = compare_runs(first, second, (_named(a, set_a), _named(b, set_b)))
+        _ = found.reasons  # all that looks into the runs' arrays
+    return found
+
+
+@contextmanager
+def _damage_told(*given: Run) -> Iterator[None]:
+    """Name the folders of runs whose arrays do not fit each other, which reading them does not find in all cases."""
+    folders = [str(one) for one in given if not isinstance(one, RunResult) and Path(one).is_dir()]
+    try:
+        yield
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, StopIteration) as error:
+        if not folders:
+            raise
+        what = f"the run is damaged ({type(error).__name__}: {error}); run the scenario again"
+        raise InputError(f"{' or '.join(dict.fromkeys(folders))}: {what}") from error
 
 
 def _named(given: Run, changes: Mapping[str, Any] | None) -> str:
@@ -100,7 +117,8 @@ def compare_trace(
     result = run_of(run, set, progress)
     clock = result.device.clock_mhz if clock_mhz is None else clock_mhz
     found = read_trace(trace, clock, core, is_fixed=clock_mhz is not None)
-    return compare_with_trace(result, found, aliases, _named(run, set))
+    with _damage_told(run):
+        return compare_with_trace(result, found, aliases, _named(run, set))
 
 
 def compare_outputs(
@@ -132,4 +150,5 @@ def compare_outputs(
         if value is not None and not value >= 0:
             raise InputError(f"{name} = {value}: must be at least 0")
     result = run_of(run, set, progress)
-    return compare_with_dumps(result, Path(folder), Tolerance(atol, rtol, ulp), _named(run, set))
+    with _damage_told(run):
+        return compare_with_dumps(result, Path(folder), Tolerance(atol, rtol, ulp), _named(run, set))

@@ -251,7 +251,8 @@ def _compared(result: RunResult, tensor: GlobalTensor, board: Array, asked: Tole
     tolerance, there = asked.of(kind), _computed(result, run)
     assert tolerance.atol is not None
     assert tolerance.rtol is not None
-    a, g = board.astype(np.float64), run.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a NaN that signals is one all the same
+        a, g = board.astype(np.float64), run.astype(np.float64)
     is_pair = np.isfinite(a) & np.isfinite(g) & there
     ulp = np.where(is_pair, ulp_distance(board, run), np.uint64(0))
     with np.errstate(invalid="ignore"):

@@ -136,6 +136,17 @@ def test_values_that_are_not_finite(tmp_path):
     assert (first["board"], first["run"], first["ulp"]) == (1.0, "nan", None)
 
 
+def test_a_nan_that_signals_is_one_all_the_same(tmp_path):
+    run = np.ones(4, np.float32)
+    board = np.array([0x7F800001, 0x3F800000, 0x3F800000, 0x3F800000], np.uint32).view(np.float32)
+    program = _kernel(tmp_path, turns=1).program
+    found = asc.compare_outputs(
+        replace(added(), program=program, outputs={"z": np.resize(run, (8, 64))}),
+        _dump(tmp_path / "d", z=np.resize(board, (8, 64))),
+    )
+    assert (found.tensors[0].mismatches, found.tensors[0].not_finite) == (128, 128)
+
+
 # ---- who wrote it -------------------------------------------------------------------------------------------------
 
 

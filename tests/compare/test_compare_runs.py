@@ -3,6 +3,7 @@
 from collections import Counter
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from compare_harness import SMALL, added, added_finer, mixed
 
@@ -237,3 +238,17 @@ def test_folders_without_a_run(tmp_path):
     with pytest.raises(InputError) as error:
         asc.compare("vector_add", tmp_path, set_a=SMALL)
     assert str(error.value) == f"{tmp_path}: no run there, but a trace; name the file {tmp_path / 'trace.json'}"
+
+
+def test_a_damaged_run_is_named(folder, tmp_path):
+    place = tmp_path / "damaged"
+    place.mkdir()
+    for file in folder.iterdir():
+        (place / file.name).write_bytes(file.read_bytes())
+    arrays = dict(np.load(place / "run.npz"))
+    arrays["totals.lost_cycles"] = arrays["totals.lost_cycles"][:, :, :3]
+    np.savez(place / "run.npz", **arrays)
+    with pytest.raises(InputError) as error:
+        asc.compare(added(), place)
+    assert str(error.value).startswith(f"{place}: the run is damaged (IndexError: ")
+    assert str(error.value).endswith("; run the scenario again")

@@ -255,6 +255,46 @@ def run_folder(place):
 
 def folder(random, place):
     """A run's folder with damage."""
+    files = _damaged(random, place)
+    argv = ["why", "r", *_options(random, "why", 0.3)]
+    return Case("folder", argv, {f"r/{name}": content for name, content in files.items()})
+
+
+def compare(random, place):
+    """A run beside a damaged run, a damaged trace, or damaged dumps."""
+    good = run_folder(place)[0]
+    files, argv = {f"r/{name}": content for name, content in good.items()}, ["compare", "r"]
+    match random.randrange(4):
+        case 0:
+            files |= {f"q/{name}": content for name, content in _damaged(random, place).items()}
+            argv += ["q"] if random.random() < 0.8 else ["r"]
+        case 1 | 2:
+            files["t.json"] = _trace_changed(random, (place / "r" / "trace.json").read_bytes())
+            argv += ["t.json"]
+        case _:
+            content = random.randbytes(16 * 64 * 4)
+            files["d/dst.bin"] = random.choice((content, content, content[:-1], b"", content * 2))
+            argv += ["--outputs", "d"]
+    if random.random() < 0.02:
+        argv += ["--out", "o"]
+    return Case("compare", [*argv, *_options(random, "compare", 0.1)], files)
+
+
+def _trace_changed(random, text):
+    tree = json.loads(text)
+    match random.randrange(3):
+        case 0:
+            return json.dumps(changed(random, tree), default=str).encode()
+        case 1:
+            event = random.choice(tree["traceEvents"])
+            event |= {random.choice(("ph", "ts", "dur", "pid", "tid", "id", "name", "args")): odd(random)}
+            return json.dumps(tree, default=str).encode()
+        case _:
+            return text_changed(random, text)
+
+
+def _damaged(random, place):
+    """The files of a run's folder with damage."""
     good, arrays = run_folder(place)
     files = dict(good)
     match random.randrange(6):
@@ -275,9 +315,7 @@ def folder(random, place):
             del files[random.choice(sorted(files))]
             if random.random() < 0.3:
                 files[".unfinished"] = b""
-    argv = ["why", "r", *_options(random, "why", 0.3)]
-    files = {f"r/{name}": content for name, content in files.items()}
-    return Case("folder", argv, files)
+    return files
 
 
 def _array_changed(random, array):  # noqa: PLR0911 - one return for each change
@@ -339,6 +377,7 @@ _GOOD = {
     "plan": [["p.toml"], ["s.toml"], ["p.toml", "--solve", "elements"], ["p.toml", "--json"], ["s.toml",
     "--solve", "tile_m"]],
     "why": [["r"], ["r", "--pipes", "MTE2,V"], ["r", "--json"]],
+    "compare": [["r", "r"], ["r", "r", "--equal"], ["s.toml", "r"], ["r", "--outputs", "."], ["r", "r", "--json"]],
     "": [["--version"], ["--help"], [], ["--nix"]],
 }  # fmt: skip
 """Arguments that are right, by command."""
@@ -356,11 +395,16 @@ _OPTIONS = {
     ),
     "plan": ("--solve", "--set", "--json"),
     "why": ("--pipes", "--json"),
+    "compare": (
+        "--outputs", "--set", "--set-b", "--clock-mhz", "--core", "--alias", "--atol", "--rtol", "--ulp", "--equal",
+        "--json",
+    ),
     "": ("--version", "--help"),
 }  # fmt: skip
 _FLAGS = {
     "--curve",
     "--despite-findings",
+    "--equal",
     "--json",
     "--front",
     "--update",
@@ -416,13 +460,20 @@ _VALUES = {
     ),
     "--block-dim": ("1", "48", "0", "-1", "49", "9" * 30, "x"),
     "--explain": ("E-CAP-UB", "e-race-gm", "E-MMAD-K", "E-", "", "nix"),
+    "--outputs": ("d", "r", ".", "x"),
+    "--clock-mhz": ("1850", "1", "0", "-1", "9" * 30, "1e3", "x"),
+    "--core": ("core0.veccore0", "core0", "veccore0", "x"),
+    "--alias": ("VMUL=VADD", "MOV_OUT_TO_UB=MOV", "=", "A=", "=B", "A", "A=B=C"),
+    "--atol": ("0", "1e-3", "-1", "nan", "inf", "1e400", "x"),
+    "--rtol": ("0", "1e-3", "-1", "nan", "inf", "x"),
+    "--ulp": ("0", "1", "-1", "9" * 30, "1.5"),
     "--solve": ("elements", "tile_m", "rows", "k", "x"),
     "--pipes": ("MTE2,V", "V", "ALL", "mte2", "V,,V", ",", "S,V,M,MTE1,MTE2,MTE3,FIX"),
 }  # fmt: skip
 
 
 def _value(random, option):
-    if option == "--set":
+    if option in ("--set", "--set-b"):
         value = odd(random)
         text = toml_of({"v": value}).decode().partition("=")[2].strip() if not isinstance(value, dict) else "{x = 1}"
         key, equals = random.choice(_KEYS), random.choice(("=", "=", "=", "=", "", " = "))
@@ -477,13 +528,13 @@ def arguments(random, place):
         argv += ["--out", _value(random, "--out")]
     if "v.toml" in argv:
         files |= {"v.toml": _good_texts()[1], "vector_add.py": data_files()["vector_add.py"]}
-    if "r" in argv or "why" in argv:
+    if "r" in argv or command in ("why", "compare"):
         files |= {f"r/{name}": content for name, content in run_folder(place)[0].items()}
     argv = [text.replace("\x00", "0") for text in argv]  # a system hands no such argument over
     return Case("arguments", argv, files)
 
 
-KINDS = {"scenario": 36, "plan": 26, "tiling": 12, "data": 8, "folder": 6, "arguments": 12}
+KINDS = {"scenario": 34, "plan": 25, "tiling": 12, "data": 8, "folder": 5, "compare": 4, "arguments": 12}
 """Kinds of cases and their share in percent."""
 
 
@@ -491,8 +542,8 @@ def case_of(seed, number, place, kinds=tuple(KINDS)):
     """The case with a number in a series; `place` is where a good run may be made."""
     random = randoms.Random(f"{seed}/{number}")
     kind = random.choices(kinds, [KINDS[k] for k in kinds])[0]
-    if kind == "folder":
-        return folder(random, place)
+    if kind in ("folder", "compare"):
+        return {"folder": folder, "compare": compare}[kind](random, place)
     if kind == "arguments":
         return arguments(random, place)
     return {"scenario": scenario, "plan": plan, "tiling": tiling, "data": data}[kind](random)
