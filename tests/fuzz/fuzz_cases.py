@@ -276,6 +276,8 @@ def folder(random, place):
             if random.random() < 0.3:
                 files[".unfinished"] = b""
     argv = ["why", "r", *_options(random, "why", 0.3)]
+    if random.random() < 0.3:
+        argv = ["inspect", "r", "--row", str(random.randrange(60)), *_options(random, "inspect", 0.2)]
     files = {f"r/{name}": content for name, content in files.items()}
     return Case("folder", argv, files)
 
@@ -339,6 +341,10 @@ _GOOD = {
     "plan": [["p.toml"], ["s.toml"], ["p.toml", "--solve", "elements"], ["p.toml", "--json"], ["s.toml",
     "--solve", "tile_m"]],
     "why": [["r"], ["r", "--pipes", "MTE2,V"], ["r", "--json"]],
+    "inspect": [
+        ["r", "--row", "8"], ["r", "--cycle", "900", "--tensor", "dst"], ["v.toml", "--row", "3", "--elements", "0:9"],
+        ["r", "--row", "2", "--core", "0", "--json"], ["s.toml", "--cycle", "0", "--tensor", "grad", "--dtype", "int8_t"],
+    ],
     "": [["--version"], ["--help"], [], ["--nix"]],
 }  # fmt: skip
 """Arguments that are right, by command."""
@@ -356,6 +362,7 @@ _OPTIONS = {
     ),
     "plan": ("--solve", "--set", "--json"),
     "why": ("--pipes", "--json"),
+    "inspect": ("--row", "--cycle", "--tensor", "--core", "--elements", "--dtype", "--set", "--json"),
     "": ("--version", "--help"),
 }  # fmt: skip
 _FLAGS = {
@@ -477,7 +484,7 @@ def arguments(random, place):
         argv += ["--out", _value(random, "--out")]
     if "v.toml" in argv:
         files |= {"v.toml": _good_texts()[1], "vector_add.py": data_files()["vector_add.py"]}
-    if "r" in argv or "why" in argv:
+    if "r" in argv or "why" in argv or "inspect" in argv:
         files |= {f"r/{name}": content for name, content in run_folder(place)[0].items()}
     argv = [text.replace("\x00", "0") for text in argv]  # a system hands no such argument over
     return Case("arguments", argv, files)
