@@ -343,7 +343,8 @@ _GOOD = {
     "why": [["r"], ["r", "--pipes", "MTE2,V"], ["r", "--json"]],
     "inspect": [
         ["r", "--row", "8"], ["r", "--cycle", "900", "--tensor", "dst"], ["v.toml", "--row", "3", "--elements", "0:9"],
-        ["r", "--row", "2", "--core", "0", "--json"], ["s.toml", "--cycle", "0", "--tensor", "grad", "--dtype", "int8_t"],
+        ["r", "--row", "2", "--core", "0", "--json"],
+        ["s.toml", "--cycle", "0", "--tensor", "grad", "--dtype", "int8_t"],
     ],
     "": [["--version"], ["--help"], [], ["--nix"]],
 }  # fmt: skip
