@@ -22,6 +22,8 @@ _WIDTH, _BAND, _GAP = 640, 22, 4
 _NAME = 64
 _MOST_BINS = 144
 _CELL = "padding:1px 10px 1px 0;text-align:left;vertical-align:top;border:0;background:transparent"
+_TABLE = "border-collapse:collapse;border:0;margin:6px 0;color:inherit;font-size:inherit"
+"""Where a page says nothing of its kind, tables take neither colour nor size from around them."""
 _FAINT = "opacity:.7"
 _BOX = "font-family:sans-serif;font-size:13px;line-height:1.35;color:inherit"
 
@@ -64,7 +66,7 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
     """Rows of cells that are HTML already."""
     cells = ("".join(f'<td style="{_CELL}">{cell}</td>' for cell in row) for row in rows)
     body = "".join(f'<tr style="background:transparent">{row}</tr>' for row in cells)
-    return f'<table style="border-collapse:collapse;border:0;margin:6px 0">{body}</table>'
+    return f'<table style="{_TABLE}">{body}</table>'
 
 
 def _pipes(result: RunResult) -> str:

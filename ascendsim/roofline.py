@@ -114,9 +114,10 @@ def _count(program: Program) -> tuple[dict[CoreKind, Counter[str]], Counter[tupl
     """Operations by the kind of core and unit, and by unit and element type."""
     by_kind: dict[CoreKind, Counter[str]] = {kind: Counter() for kind in dict.fromkeys(program.kernel_type.kinds)}
     by_dtype: Counter[tuple[str, DType]] = Counter()
-    places = program.calls["core"] % program.block_cores
-    for number, template in enumerate(program.templates):
-        calls = np.bincount(places[program.calls["template"] == number], minlength=program.block_cores).tolist()
+    cores = program.block_cores
+    keys = program.calls["template"] * cores + program.calls["core"] % cores
+    counts = np.bincount(keys, minlength=len(program.templates) * cores).reshape(-1, cores).tolist()
+    for template, calls in zip(program.templates, counts, strict=True):
         for unit, dtype, count in _of_template(template):
             by_dtype[unit, dtype] += count * sum(calls)
             for place, times in enumerate(calls):

@@ -1,4 +1,4 @@
-"""Write the pictures of the README's gallery to docs/images/gallery; with --svg as SVG too, not kept there."""
+"""Write the pictures of the README's gallery to docs/images/gallery; with --svg also as SVG, which is not kept."""
 
 import sys
 from collections.abc import Callable

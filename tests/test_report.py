@@ -121,7 +121,7 @@ class DrawnHere(Undrawn):
 
     def pictures(self):
         """The pictures by file name."""
-        return process.draw(self._run)
+        return process.draw(self._run, self.names)
 
 
 @pytest.mark.parametrize("kind", ["whole", "long", "sampled"])

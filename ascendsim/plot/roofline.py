@@ -72,7 +72,9 @@ def roofline_picture(result: RunResult) -> Picture:
     legend(picture, entries, _LEFT, _TOP + _TALL + 0.6, room)
     note = _COUNTED if found.points else "no point: the run computes nothing, or moves nothing to or from GM"
     picture.add(Text(_LEFT, picture.height - 0.15, note, SMALL, SOFT, side="left"), WORDS)
-    heading(picture, result, "roofline", [])
+    kind, blocks = result.program.kernel_type, result.program.block_dim
+    cores = f"{blocks} of {result.device.most_blocks(kind)} {kind.block_word}"
+    heading(picture, result, "roofline", [cores, "roofs of the whole device"])
     return picture
 
 

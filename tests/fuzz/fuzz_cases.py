@@ -257,6 +257,8 @@ def folder(random, place):
     """A run's folder with damage."""
     files = _damaged(random, place)
     argv = ["why", "r", *_options(random, "why", 0.3)]
+    if random.random() < 0.3:
+        argv = ["inspect", "r", "--row", str(random.randrange(60)), *_options(random, "inspect", 0.2)]
     return Case("folder", argv, {f"r/{name}": content for name, content in files.items()})
 
 
@@ -378,6 +380,11 @@ _GOOD = {
     "--solve", "tile_m"]],
     "why": [["r"], ["r", "--pipes", "MTE2,V"], ["r", "--json"]],
     "compare": [["r", "r"], ["r", "r", "--equal"], ["s.toml", "r"], ["r", "--outputs", "."], ["r", "r", "--json"]],
+    "inspect": [
+        ["r", "--row", "8"], ["r", "--cycle", "900", "--tensor", "dst"], ["v.toml", "--row", "3", "--elements", "0:9"],
+        ["r", "--row", "2", "--core", "0", "--json"],
+        ["s.toml", "--cycle", "0", "--tensor", "grad", "--dtype", "int8_t"],
+    ],
     "": [["--version"], ["--help"], [], ["--nix"]],
 }  # fmt: skip
 """Arguments that are right, by command."""
@@ -399,6 +406,7 @@ _OPTIONS = {
         "--outputs", "--set", "--set-b", "--clock-mhz", "--core", "--alias", "--atol", "--rtol", "--ulp", "--equal",
         "--json",
     ),
+    "inspect": ("--row", "--cycle", "--tensor", "--core", "--elements", "--dtype", "--set", "--json"),
     "": ("--version", "--help"),
 }  # fmt: skip
 _FLAGS = {
@@ -528,7 +536,7 @@ def arguments(random, place):
         argv += ["--out", _value(random, "--out")]
     if "v.toml" in argv:
         files |= {"v.toml": _good_texts()[1], "vector_add.py": data_files()["vector_add.py"]}
-    if "r" in argv or command in ("why", "compare"):
+    if "r" in argv or command in ("why", "compare", "inspect"):
         files |= {f"r/{name}": content for name, content in run_folder(place)[0].items()}
     argv = [text.replace("\x00", "0") for text in argv]  # a system hands no such argument over
     return Case("arguments", argv, files)

@@ -22,13 +22,14 @@ class Parsed(HTMLParser):
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
-        self.open, self.tags, self.attributes, self.words = [], [], [], []
+        self.open, self.tags, self.attributes, self.words, self.starts = [], [], [], [], []
         self.feed(text)
         self.close()
         assert self.open == []
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
+        self.starts.append((tag, attrs))
         self.attributes += attrs
         if tag not in VOID:
             self.open.append(tag)
@@ -79,6 +80,9 @@ def test_pages_are_read_on_light_and_dark(result):
         for style in styles:
             colours = [part.split(";")[0].strip() for part in style.split("color:")[1:]]
             assert set(colours) <= {"inherit"}
+        tables = [dict(attributes) for tag, attributes in page.starts if tag == "table"]
+        assert tables
+        assert all("color:inherit" in table["style"] for table in tables)
         grounds = {s.split("background:")[1].split(";")[0] for s in styles if "background:" in s}
         assert grounds <= {"transparent", *(c for c in plot.style.COLOURS.values())}
 

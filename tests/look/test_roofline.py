@@ -3,6 +3,7 @@
 from itertools import combinations
 
 import pytest
+from conftest import ROOT
 
 import ascendsim as asc
 from ascendsim import plot
@@ -61,6 +62,23 @@ def test_the_kinds_of_a_mixed_kernel_add_up_to_the_run(mixed):
     for field in ("ops", "gm_bytes"):
         assert getattr(points["run"], field) == sum(getattr(points[kind], field) for kind in ("AIC", "AIV"))
     assert points["run"].gm_bytes == sum(one.bytes for one in mixed.traffic)
+
+
+PARTS = sorted(path.stem for path in (ROOT / "ascendsim/devices").glob("Ascend*.toml"))
+
+
+@pytest.mark.parametrize("soc", PARTS)
+def test_every_part_has_roofs(soc):
+    """An Add runs on each; memory is slower than L2, and both are below what a core could ask for."""
+    cores = asc.load_device(soc).aiv
+    block_dim = 2 ** (min(8, cores).bit_length() - 1)
+    found = asc.run("vector_add", set={"device": soc, "block_dim": block_dim, "machine.values": "none"}).roofline
+    vector, memory, l2 = (found.roof(name) for name in (VECTOR, MEMORY, L2))
+    assert vector.tera > 0
+    assert 0 < memory.tera <= l2.tera
+    (point,) = found.points
+    assert point.ops == 65536
+    assert point.share <= 1
 
 
 @pytest.mark.parametrize("name", ["add", "product", "mixed"])
