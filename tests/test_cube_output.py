@@ -431,7 +431,8 @@ def test_arrows_of_flags_between_cores_stand_inside_their_slices(events):
         begin, end = slices["CROSS_CORE_SET_FLAG", _lane(s)]
         assert begin == s["ts"] < end
         begin, end = slices["CROSS_CORE_WAIT_FLAG", _lane(t)]
-        assert begin <= t["ts"] == end - Decimal("0.001")
+        assert begin <= t["ts"]
+        assert Decimal("0.001") <= end - t["ts"] < Decimal("0.002")
         assert s["ts"] < t["ts"]
     others = {e["id"] for e in _of(events, "B")}
     assert not others & starts.keys()
@@ -454,7 +455,7 @@ def test_throughput_adds_up_to_all_bytes(events, mixed):
 
 
 def test_each_memory_has_a_counter_of_its_use(events, mixed):
-    pids = {e["pid"] for e in _of(events, "C")} - {"MTE Throughput"}
+    pids = {e["pid"] for e in _of(events, "C") if not e["pid"].endswith(" queues")} - {"MTE Throughput", "Links"}
     cube = {f"core{core}.cubecore0 {memory}" for core in (0, 1) for memory in ("L1", "L0A", "L0B", "L0C")}
     assert pids == cube | {f"core{core}.veccore{vector} UB" for core in (0, 1) for vector in (0, 1)}
     found = [life for life in analysis.lives(mixed.program, mixed.timeline, 0) if life.buffer is Buffer.L1]

@@ -276,8 +276,8 @@ def test_the_report(run):
 
 def test_the_terminal(run):
     text = _printed(run)
-    assert f"makespan    {MAKESPAN}" in text
-    assert f"rests on    {RESTS}" in text
+    assert f"makespan       {MAKESPAN}" in text
+    assert f"rests on       {RESTS}" in text
 
 
 def test_the_summary(run):
