@@ -119,8 +119,8 @@ def run(
 ) -> None:
     """Run a scenario: values, cycles, findings, pictures.
 
-    Writes a folder with report.md, timeline.png and .svg, memory.png, balance.png, trace.json, outputs.npz,
-    findings.json and the resolved scenario.
+    Writes a folder with report.md, timeline.png and .svg, memory.png, balance.png, trace.json, memory_info.json,
+    msopprof's tables, outputs.npz, findings.json and the resolved scenario.
     """
     from ascendsim.machine import run as run_scenario
     from ascendsim.painter import Forked, Painter, started

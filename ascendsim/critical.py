@@ -10,7 +10,7 @@ A row can stand twice on a path, on its own pipe and on the scalar unit that dis
 its link has a stretch of its own for what the sharing added (`Edge.LINK`).
 
 What comes behind a flag or barrier that was held, on its pipe, waited for the same: it has that one's edge, however
-short the flag or barrier itself is.
+short the flag or barrier itself is and however many more stand between them.
 
 Of several rows that are complete last, the path ends on the core that pictures show (`analysis.last_block`). Of several
 that released a row in one cycle it follows the pipe's own order first, then the row that the engine names. Another path
@@ -90,6 +90,7 @@ _WORDS = {
 }
 
 _OWN_ORDER = (Edge.PIPE, Edge.SCALAR)
+_HELD = (Edge.FLAG, Edge.BUFFER, Edge.CROSS, Edge.BARRIER)
 _EDGE_OF_FLAG = {Wait.FLAG: Edge.FLAG, Wait.BUFFER: Edge.BUFFER, Wait.CROSS_CORE: Edge.CROSS}
 
 
@@ -249,23 +250,28 @@ class _Walk:
     def path(self, block: int) -> tuple[Step, ...]:
         """Return the steps that end on an AI Core or core, first ones first."""
         found: list[Step] = []
+        passing: list[bool] = []
         place: _Place | None = self._last(block)
         while place is not None:
             if place.at == _GONE:
                 found.append(Step(-1, 0, place.until, Edge.UNKNOWN))
+                passing.append(False)
                 break
             back = self._back(place)
-            if found and found[-1].edge in _OWN_ORDER and self._holds(place, back):
-                found[-1] = replace(found[-1], edge=back.edge)
             if back.begin < place.until:
-                found += self._steps(place, back)
+                steps = self._steps(place, back)
+                found += steps
+                passing += [self._is_passing(place)] * len(steps)
+            elif found and found[-1].edge in _OWN_ORDER and back.edge in _HELD:
+                found[-1] = replace(found[-1], edge=back.edge)
             place = back.to
-        return tuple(reversed(found))
+        if found and found[-1].edge not in (Edge.LINK, Edge.UNKNOWN):
+            found[-1] = replace(found[-1], edge=Edge.START)
+        return _handed_on(found[::-1], passing[::-1])
 
-    def _holds(self, place: _Place, back: _Back) -> bool:
-        """Whether a stretch is of a flag or barrier that was held, so that what follows it waited for the same."""
-        is_sync = self._get("kind", place.at) in (Kind.WAIT_FLAG, Kind.BARRIER)
-        return is_sync and not place.is_dispatch and back.edge not in (*_OWN_ORDER, Edge.DISPATCH, Edge.START)
+    def _is_passing(self, place: _Place) -> bool:
+        """Whether a stretch is of a flag or barrier, so that what follows it waited for the same."""
+        return not place.is_dispatch and self._get("kind", place.at) not in (Kind.EXEC, Kind.TRANSFER)
 
     def _last(self, block: int) -> _Place:
         """The row of an AI Core or core that is complete last: of several, that of the highest core and lowest pipe."""
@@ -362,6 +368,14 @@ class _Walk:
         before = self._lanes.before_on_core(at)
         is_dispatch = before != _GONE and self._get("pipe", before) != Pipe.S
         return _Back(begin, Edge.SCALAR, _Place(before, is_dispatch=is_dispatch, until=begin))
+
+
+def _handed_on(path: list[Step], passing: list[bool]) -> tuple[Step, ...]:
+    """A path on which rows behind flags and barriers have the edge of what these waited for."""
+    for i, is_passing in enumerate(passing[:-1]):
+        if is_passing and path[i + 1].edge in _OWN_ORDER and path[i].edge in _HELD:
+            path[i + 1] = replace(path[i + 1], edge=path[i].edge)
+    return tuple(path)
 
 
 class _Lanes:

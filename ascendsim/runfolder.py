@@ -69,7 +69,9 @@ def _write(
         (target / UNFINISHED).touch()
         for name in (RUN_FILE, *PICTURES):
             (target / name).unlink(missing_ok=True)
+        _drop_tables(target)
         for name, content in contents.items():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
             write_whole(target / name, content)
         (target / UNFINISHED).unlink()
     except OSError as error:
@@ -77,6 +79,15 @@ def _write(
     if failed is not None:
         raise PainterError(f"{target}: {failed}; the other files are written")
     return tuple(target / name for name in contents)
+
+
+def _drop_tables(target: Path) -> None:
+    """Remove the tables of an earlier run, which may have had other cores."""
+    for folder in target.glob("simulator/core*"):
+        for table in folder.glob(f"{folder.name}_*_exe.csv"):
+            table.unlink()
+        if not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def check_folder(target: Path) -> None:
@@ -134,12 +145,13 @@ def _contents(
         "report.md": lambda: report.markdown(result).encode(),
         "report.html": lambda: viewer.report_html(result).encode(),
         "trace.json": lambda: trace.trace_json(result, time).encode(),
+        "memory_info.json": lambda: trace.memory_info(result).encode(),
         "outputs.npz": lambda: npz_bytes(storable(result.outputs)),
         "findings.json": lambda: _json([f.to_dict() for f in result.findings]),
         "scenario.toml": lambda: tomli_w.dumps(record["scenario"]).encode(),
         "run.npz": lambda: npz_bytes(arrays),
     }
-    contents: dict[str, bytes] = {}
+    contents = {name: text.encode() for name, text in trace.tables(result).items()}
     for done, (name, make) in enumerate(makers.items()):
         progress("pictures and files", done, len(makers) + 1)
         contents[name] = make()

@@ -139,7 +139,7 @@ def path_sentences(result: RunResult, pipes: Sequence[Pipe]) -> list[str]:
             own = next(p for p in shares.places if (p.kind, p.pipe) == (kind, pipe))
             lines.append(
                 f"{result.lane_name(pipe, kind)} has {cycles} cycles of the critical path ({cycles / known:.0%}), "
-                f"{own.cycles} of them in {own.name} [{own.line}]; before most of them it waited for "
+                f"{own.cycles} of them in {own.name} [{own.line}]; what most of them waited for: "
                 f"{_edge_words(edges)}."
             )
     return lines

@@ -106,7 +106,22 @@ LAYERS = {
     "report": {"analysis", "error_bar", "errors", "report_critical", "report_tuning", "result", "terms", "words"},
     "report_critical": {"critical", "result", "what_if"},
     "report_tuning": {"comparison", "engine", "result", "tuning"},
-    "trace": {"__init__", "analysis", "device", "engine", "isa", "program", "result", "terms"},
+    "trace": {
+        *(
+            "__init__",
+            "analysis",
+            "cost",
+            "critical",
+            "engine",
+            "errors",
+            "isa",
+            "memory",
+            "program",
+            "result",
+            "terms",
+        ),
+        "trace",
+    },
     "plot": {
         *("analysis", "colours", "critical", "device", "engine", "fidelity", "isa", "painter", "plan", "program"),
         *("result", "stored", "terms", "tmpsize", "tuning"),

@@ -131,7 +131,7 @@ def test_a_run_comes_back_as_it_was(run, long, kind, tmp_path):
     loaded = runfolder.load_run(tmp_path / "run")
     _assert_equal(result, loaded)
     assert trace.trace_json(loaded) == trace.trace_json(result)
-    assert {f.name for f in files} == {f.name for f in (tmp_path / "run").iterdir()}
+    assert set(files) == {file for file in (tmp_path / "run").rglob("*") if file.is_file()}
     again = runfolder.write_run(result, tmp_path / "run", painter=DrawnHere())
     assert [f.read_bytes() for f in files] == [f.read_bytes() for f in again]
 

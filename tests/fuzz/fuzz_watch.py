@@ -30,15 +30,8 @@ LIMIT_S = 20
 MEMORY_BYTES = 8 << 30
 """What the process may take: a case that asks for more must be told so."""
 RUN_FILES = {
-    "report.md",
-    "report.html",
-    "trace.json",
-    "outputs.npz",
-    "findings.json",
-    "scenario.toml",
-    "run.npz",
-    RUN_FILE,
-    *PICTURES,
+    *("report.md", "trace.json", "outputs.npz", "findings.json", "scenario.toml", "run.npz", RUN_FILE, *PICTURES),
+    *("report.html", "memory_info.json", "PipeUtilization.csv"),
 }
 _TEMPORARY = re.compile(r"\..*\.[0-9a-f]{8}")
 _JSON_COMMANDS = ("run", "check", "devices", "tmpsize", "plan", "why")
