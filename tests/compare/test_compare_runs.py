@@ -243,7 +243,7 @@ def test_folders_without_a_run(tmp_path):
 def test_a_damaged_run_is_named(folder, tmp_path):
     place = tmp_path / "damaged"
     place.mkdir()
-    for file in folder.iterdir():
+    for file in (one for one in folder.iterdir() if one.is_file()):
         (place / file.name).write_bytes(file.read_bytes())
     arrays = dict(np.load(place / "run.npz"))
     arrays["totals.lost_cycles"] = arrays["totals.lost_cycles"][:, :, :3]
