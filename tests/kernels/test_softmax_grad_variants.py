@@ -194,7 +194,7 @@ def test_a_run_in_nz_is_shown_and_kept():
     """Trace, report and run folder know the transpose, whose operands are in registers."""
     grad, src = (closed_form.to_nz(a) for a in _data(16, 64, np.float32, 2))
     result = asc.softmax_grad(grad, src, data_format="NZ")
-    events = json.loads(trace_json(result))["traceEvents"]
+    events = [e for e in json.loads(trace_json(result))["traceEvents"] if e["pid"] != "Critical path"]
     assert sum(e["name"] == "SCATTER_VNCHWCONV_B32" for e in events) == 1
     assert sum(e["name"] == "SET_VA_REG_SB" for e in events) == 4
     assert "SoftmaxGrad/broadcast" in markdown(result)
