@@ -120,7 +120,11 @@ class Step:
 
 
 def critical_path(program: Program, timeline: Timeline, device: Device) -> tuple[Step, ...]:
-    """Return the critical path by time; its steps tile [0, makespan)."""
+    """Return the critical path by time; its steps tile [0, makespan).
+
+    Raises:
+        ValueError: no engine made this timeline, its times do not follow from each other.
+    """
     if timeline.makespan_cycles == 0:
         return ()
     return _Walk(program, timeline, device).path(last_block(program, timeline))
@@ -232,6 +236,8 @@ class _Back(NamedTuple):
 
 
 _GONE = -1
+_VISITS = 4
+"""A walk comes to a row as work, as what is dispatched, and where its flag rises: never as often as this."""
 
 
 class _Walk:
@@ -252,12 +258,15 @@ class _Walk:
         found: list[Step] = []
         passing: list[bool] = []
         place: _Place | None = self._last(block)
+        left = _VISITS * len(self._timeline) + 1
         while place is not None:
             if place.at == _GONE:
                 found.append(Step(-1, 0, place.until, Edge.UNKNOWN))
                 passing.append(False)
                 break
-            back = self._back(place)
+            back, left = self._back(place), left - 1
+            if back.begin > place.until or left < 0:
+                raise ValueError("the times of the timeline do not follow from each other")
             if back.begin < place.until:
                 steps = self._steps(place, back)
                 found += steps

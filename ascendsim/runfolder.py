@@ -205,7 +205,8 @@ def load_run(folder: str | Path) -> RunResult:
     try:
         result = result_of(record, arrays, outputs, place)
         _check_whole(record, result, place)
-        _ = result.pipe_use, result.overlaps, result.causes  # what stands in the arrays must refer to what is there
+        # What stands in the arrays must refer to what is there.
+        _ = result.pipe_use, result.overlaps, result.causes, result.path_shares
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, StopIteration) as error:
         raise InputError(
             f"{place}: the run is damaged ({type(error).__name__}: {error}); run the scenario again"

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from conftest import ROOT
 from test_plot import _check_texts, _seen
@@ -10,7 +11,7 @@ import ascendsim as asc
 from ascendsim import plot, report_critical, runfolder, window, words
 from ascendsim.critical import Edge, critical_path
 from ascendsim.engine import both
-from ascendsim.engine.base import Kind
+from ascendsim.engine.base import Kind, Wait
 from ascendsim.machine import schedule
 from ascendsim.memory import place_in_gm
 from ascendsim.record import record
@@ -117,6 +118,17 @@ def test_a_full_queue_holds_the_scalar_unit(device):
 
 def test_no_rows_have_no_path(device):
     assert _path(lambda core: None, device) == []
+
+
+def test_times_that_no_engine_made_are_refused(add):
+    """As a damaged run folder may hold them: waits that are released by themselves."""
+    t = add.timeline
+    column = t["released_by"].copy()
+    held = np.flatnonzero((t["waited_for"] == Wait.FLAG) & np.isin(t["number"], [s.row for s in add.critical_path]))
+    column[held] = held
+    damaged = replace(t, columns={**t.columns, "released_by": column})
+    with pytest.raises(ValueError, match="the times of the timeline do not follow from each other"):
+        critical_path(add.program, damaged, add.device)
 
 
 # ---- shares ------------------------------------------------------------------------------------------------------
