@@ -583,6 +583,8 @@ def tune(
     from ascendsim.scenario import load_scenario
     from ascendsim.tune.request import Asked, tune
 
+    if picture is not None:
+        _need_folder("--picture", picture.parent)
     loaded = load_scenario(scenario, parse_changes(changes))
     target = file or Path("out") / f"tune_{loaded.name}{'.parquet' if find_spec('pyarrow') else '.csv'}"
     asked = Asked(tuple(vary or ()), tuple(where or ()), tuple(objectives or ()), search, samples, seed, target)
@@ -595,9 +597,12 @@ def tune(
         raise
     files = [done.file]
     if picture is not None:
-        from ascendsim.plot.pareto import write_pareto
+        from ascendsim.plot.pareto import pareto_png
+        from ascendsim.runfolder import write_files
 
-        files.append(write_pareto(found, picture))
+        if found.best is not None:
+            write_files(picture.parent, {picture.name: pareto_png(found)})
+            files.append(picture)
     if as_json:
         _print_json(found.to_dict(top) | {"files": [str(one) for one in files]})
     else:
@@ -608,6 +613,38 @@ def tune(
             out.print(line, soft_wrap=True)
     if found.best is None:
         raise typer.Exit(Exit.FINDINGS)
+
+
+@app.command()
+def export(
+    results: Annotated[Path, typer.Argument(help="Results of ascendsim tune, .csv or .parquet.", metavar="RESULTS")],
+    candidate: Annotated[int | None, typer.Option(min=1, help="Another one than the best, by its number.")] = None,
+    folder: Annotated[Path, typer.Option("--out", help="Folder for the two files.")] = Path("out"),
+    objectives: Annotated[list[str] | None, typer.Option("--objective", help="By which the best is the best.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the best candidate of a search as a scenario, and as a tiling header for the host side in AscendC."""
+    from ascendsim.runfolder import relocated, write_files
+    from ascendsim.tune.answers import ranked_rows
+    from ascendsim.tune.export import chosen, scenario_toml, tiling_header
+    from ascendsim.tune.store import load_results
+
+    _need_folder("--out", folder)
+    found = load_results(results, _tune_table(results, "export"))
+    row = chosen(ranked_rows(found.setup, found.rows, tuple(objectives or ())), candidate)
+    scenario = found.setup.scenario_of(int(row["candidate"]))
+    stem = f"{found.setup.scenario.name}_tuned"
+    plain = relocated(scenario.resolved(), scenario.folder, folder)
+    contents = {
+        f"{stem}.toml": scenario_toml(found.setup, row, plain),
+        f"{stem}_tiling.h": tiling_header(found.setup, row).encode(),
+    }
+    write_files(folder, contents)
+    if as_json:
+        _print_json({"candidate": dict(row), "files": [str(folder / name) for name in contents]})
+    else:
+        for name in contents:
+            out.print(f"wrote {folder / name}", soft_wrap=True)
 
 
 def _tune_parts(search: str, executor: str, workers: int | None, target: Path) -> "Parts":

@@ -13,6 +13,8 @@ from ascendsim.program import Template
 from ascendsim.terms import Buffer
 
 Ints = NDArray[np.int64]
+_MOST_MARKS = 1 << 22
+"""Bytes that are marked one by one: more than an operand spans, but one with a stride that is out of bounds."""
 Bytes = slice | Ints
 """Bytes one behind the other as a slice, others in ascending order."""
 
@@ -82,4 +84,12 @@ def shape_of(template: Template, row: Row) -> Hashable:
 def _joined(parts: list[Lanes]) -> Bytes:
     if len(parts) == 1 and parts[0].strides == (1,):
         return slice(parts[0].first, parts[0].first + parts[0].size)
-    return np.unique(np.concatenate([part.offsets for part in parts]))
+    first, end = min(part.bounds[0] for part in parts), max(part.bounds[1] for part in parts)
+    if end - first > _MOST_MARKS:
+        return np.unique(np.concatenate([part.offsets for part in parts]))
+    marks = np.zeros(end - first, np.bool_)
+    for part in parts:
+        marks[part.offsets - first] = True
+    if marks.all():
+        return slice(first, end)
+    return np.flatnonzero(marks) + first

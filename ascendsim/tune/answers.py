@@ -201,8 +201,7 @@ def answer(setup: Setup, rows: Mapping[int, Row], objectives: Sequence[str]) -> 
     cells = [dict(zip(setup.columns, rows[number], strict=True)) for number in sorted(rows)]
     own = [row for row in cells if row["candidate"] != DEFAULT]
     columns = [OBJECTIVES[name] for name in wanted]
-    timed = [row for row in own if row["status"] == TIMED]
-    ranked = sorted(timed, key=lambda row: (*(_number(row[c]) for c in columns), row["candidate"]))
+    ranked = ranked_rows(setup, rows, wanted)
     default = next((row for row in cells if row["candidate"] == DEFAULT), None)
     is_timed = default is not None and default["status"] == TIMED
     why = "" if is_timed or default is None else f"{default['code']}: {default['reason']}"
@@ -221,9 +220,26 @@ def answer(setup: Setup, rows: Mapping[int, Row], objectives: Sequence[str]) -> 
         why_no_default=why,
         error=error,
         ties=ties,
-        sensitivities=_sensitivities(setup, timed, columns[0]),
+        sensitivities=_sensitivities(setup, ranked, columns[0]),
         gain=gain,
     )
+
+
+def ranked_rows(setup: Setup, rows: Mapping[int, Row], objectives: Sequence[str]) -> list[Cells]:
+    """Return the candidates that were timed, best first; equal ones by their numbers.
+
+    Args:
+        setup: of the search.
+        rows: by number.
+        objectives: names of `OBJECTIVES`, the first one ranks; cycles where there are none.
+
+    Raises:
+        InputError: as `check_objectives`.
+    """
+    columns = [OBJECTIVES[name] for name in check_objectives(objectives)]
+    cells = [dict(zip(setup.columns, row, strict=True)) for row in rows.values()]
+    timed = [row for row in cells if row["candidate"] != DEFAULT and row["status"] == TIMED]
+    return sorted(timed, key=lambda row: (*(_number(row[c]) for c in columns), _number(row["candidate"])))
 
 
 def _number(cell: Cell) -> int:

@@ -15,7 +15,7 @@ from ascendsim.result import RunResult
 from ascendsim.scenario import Scenario
 from ascendsim.terms import Buffer
 from ascendsim.tune.constraints import Constraint, parse_constraints
-from ascendsim.tune.space import BUFFER_NUM, DEFAULT, Space, Value, default_value, with_values
+from ascendsim.tune.space import BUFFER_NUM, DEFAULT, Field, Space, Value, default_value, with_values
 
 Cell = int | float | bool | str | None
 Row = tuple[Cell, ...]
@@ -112,6 +112,10 @@ class Setup:
         if number == DEFAULT:
             return {field.name: default_value(self.scenario, field) for field in self.space.fields}
         return dict(self.space.point(number))
+
+    def scenario_value(self, field: Field) -> Value | None:
+        """Return what a field is in the scenario as it stands, None where it leaves that open."""
+        return default_value(self.scenario, field)
 
     def scenario_of(self, number: int) -> Scenario:
         """Return the scenario of a candidate."""

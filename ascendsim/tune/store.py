@@ -10,6 +10,7 @@ import csv
 import hashlib
 import io
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,9 +29,10 @@ SCHEMA = 1
 JOURNAL = ".journal"
 """What a journal's name ends in, behind that of its file."""
 _COMMENT = "# ascendsim tune "
-_WHOLE = frozenset({"candidate", "cycles", "workspace_bytes"})
-_FRACTIONS = frozenset({"bound_share"})
-_TEXTS = frozenset({"status", "code", "bound", "findings", "digest", "reason"})
+FRACTIONS = frozenset({"bound_share"})
+"""Columns of numbers that are not whole."""
+TEXTS = frozenset({"status", "code", "bound", "findings", "digest", "reason"})
+"""Columns of texts."""
 
 
 class Table(Protocol):
@@ -73,8 +75,15 @@ def _cell_text(cell: Cell) -> str:
     return "" if cell is None else value_text(cell) if isinstance(cell, int | str) else repr(cell)
 
 
-def head_of(setup: Setup) -> dict[str, Any]:
-    """Return what a search is, as plain values: a file belongs to it if it says the same."""
+def head_of(setup: Setup, place: Path) -> dict[str, Any]:
+    """Return what a search is, as plain values: a file belongs to it if it says the same.
+
+    Args:
+        setup: of the search.
+        place: the folder of its results, from where the files of the scenario are named.
+    """
+    scenario = setup.scenario
+    names_files = scenario.kernel is not None or any(spec.file is not None for spec in scenario.tensors.values())
     return {
         "schema": SCHEMA,
         "ascendsim": __version__,
@@ -84,7 +93,8 @@ def head_of(setup: Setup) -> dict[str, Any]:
             {"field": field.name, "keys": list(field.keys), "values": list(field.values)}
             for field in setup.space.fields
         ],
-        "scenario": setup.scenario.resolved(),
+        "folder": Path(os.path.relpath(scenario.folder, place)).as_posix() if names_files else ".",
+        "scenario": scenario.resolved(),
     }
 
 
@@ -112,10 +122,10 @@ def kernel_digest(scenario: Scenario) -> str:
         raise InputError(f"kernel = {scenario.kernel!r}: {path} cannot be read: {error.strerror}") from None
 
 
-def setup_of(head: Mapping[str, Any], folder: Path) -> Setup:
-    """Return the setup that a head describes; file names of its scenario count from `folder`."""
+def setup_of(head: Mapping[str, Any], place: Path) -> Setup:
+    """Return the setup that a head describes; `place` is the folder of its results."""
     space = Space(tuple(Field(f["field"], tuple(f["keys"]), tuple(f["values"])) for f in head["space"]))
-    scenario = Scenario.model_validate({**head["scenario"], "folder": folder})
+    scenario = Scenario.model_validate({**head["scenario"], "folder": place / head["folder"]})
     return Setup(scenario, space, tuple(head["where"]))
 
 
@@ -158,7 +168,7 @@ def _read(path: Path, table: Table) -> tuple[dict[str, Any], list[list[Any]]]:
             found.append((path, head, lines))
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-        except (ValueError, KeyError, TypeError, IndexError, csv.Error) as error:
+        except (ValueError, KeyError, TypeError, IndexError, LookupError, csv.Error) as error:
             raise InputError(
                 f"{path}: no results of ascendsim tune, or damaged ({error}); name another file, or remove it and "
                 "search again"
@@ -218,9 +228,9 @@ def _typed_cell(name: str, cell: Any, fields: Mapping[str, Field]) -> Cell:
         return "" if name in ("findings",) and cell == "" else None
     if name in fields and not isinstance(cell, int | bool) and str(cell) in map(value_text, fields[name].values):
         return fields[name].read(str(cell))
-    if name in _TEXTS:
+    if name in TEXTS:
         return str(cell)
-    if name in _FRACTIONS:
+    if name in FRACTIONS:
         return float(cell)
     if name in fields and not isinstance(cell, int):  # the scenario's own value, outside of the space
         return {"true": True, "false": False}.get(cell, int(cell) if cell.lstrip("-").isdigit() else cell)
@@ -246,7 +256,7 @@ class Store:
 
     def __init__(self, path: Path, table: Table, setup: Setup) -> None:
         self._path, self._table, self._setup = path, table, setup
-        self._head = head_of(setup)
+        self._head = head_of(setup, path.parent)
         self.rows: dict[int, Row] = {}
         if is_file(path) or is_file(journal_of(path)):
             self._take_over()
