@@ -55,7 +55,15 @@ from ascendsim.isa import (
 )
 from ascendsim.isa.forms import Form
 from ascendsim.isa.table import TABLE
-from ascendsim.op_host import atb, fag_buffering, fag_map, fag_rules, fag_run_rules, fast_softmax_grad
+from ascendsim.op_host import (
+    atb,
+    fag_buffering,
+    fag_map,
+    fag_rules,
+    fag_run_rules,
+    fast_softmax_grad,
+    softmax_grad_operator,
+)
 from ascendsim.op_kernel import (
     call_checks,
     drop_out_checks,
@@ -93,7 +101,7 @@ MODULES: tuple[ModuleType, ...] = (
     *(advice, banks, traffic, merging, barriers, suppress, unit_flag, cube_advice, factors),
     *(call_checks, softmax_grad_checks, softmax_grad_surprises, simple_softmax_checks),
     *(select_with_bytes_mask_checks, drop_out_checks, layout, traps, fag_map, fag_rules, fag_run_rules, fag_buffering),
-    *(atb, fast_softmax_grad),
+    *(atb, fast_softmax_grad, softmax_grad_operator),
 )
 """Every module that declares a rule, whether in a name of its own or in a dict."""
 

@@ -52,7 +52,7 @@ from ascendsim.op_host.matmul import (
     matmul_tiling,
 )
 from ascendsim.op_host.softmax_outcome import SoftMaxTiling
-from ascendsim.op_host.softmax_grad_operator import SoftmaxGradOperatorTiling, TmpBytes, operator_tiling
+from ascendsim.op_host.softmax_grad_operator import SoftmaxGradOperatorTiling, TmpBytes, operator_tiling, split_note
 from ascendsim.op_kernel.fag_operator import flash_attention_score_grad
 from ascendsim.op_kernel.fast_softmax_grad_operator import fast_softmax_grad
 from ascendsim.op_kernel.matmul import matmul, matmul_bias
@@ -76,6 +76,8 @@ class SoftmaxGradTiling(BaseModel):
     tmp_bytes: TmpBytes = "max"
     is_front: bool = False
     ori_k: int | None = None
+    split_m: int | None = Field(default=None, ge=1)
+    """Rows that SoftmaxGrad works off at once, instead of what SoftMaxGradTilingFunc gives for the temp."""
 
     @field_validator("tmp_bytes", mode="before")
     @classmethod
@@ -178,7 +180,18 @@ def _softmax_grad_host(
         is_front=tiling.is_front,
         ori_k=tiling.ori_k,
         nums=(nums["in_grad"], nums["in_p"], nums["out"]),
+        split_m=tiling.split_m,
     )
+
+
+def _softmax_grad_notes(shapes: Shapes, tiling: SoftmaxGradTiling, inputs: Mapping[str, Array]) -> tuple[Finding, ...]:
+    """Whether a split_m that was set by hand could come from AscendC's own function."""
+    del inputs
+    if tiling.split_m is None:
+        return ()
+    shape, dtype = shapes["src"]
+    tile_shape = (min(tiling.tile_m, prod(shape[:-1])), shape[-1])
+    return (split_note(tile_shape, dtype, tiling.is_front, tiling.split_m),)
 
 
 _TEMP_BYTES = "temp_bytes"
@@ -334,6 +347,8 @@ OPERATORS = {
         shapes=_softmax_grad_shapes,
         derived_names=(_TEMP_BYTES, *(field.name for field in fields(SoftMaxTiling))),
         derived=_softmax_grad_derived,
+        notes=_softmax_grad_notes,
+        prescribed=frozenset({"split_m"}),
     ),
     "matmul": Operator(
         name="matmul",

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ascendsim.isa.instruction import Operand, Row
 from ascendsim.looker import Looker
-from ascendsim.memory import Lanes
+from ascendsim.memory import Lanes, distinct
 from ascendsim.program import Template
 from ascendsim.terms import Buffer
 
@@ -86,7 +86,7 @@ def _joined(parts: list[Lanes]) -> Bytes:
         return slice(parts[0].first, parts[0].first + parts[0].size)
     first, end = min(part.bounds[0] for part in parts), max(part.bounds[1] for part in parts)
     if end - first > _MOST_MARKS:
-        return np.unique(np.concatenate([part.offsets for part in parts]))
+        return distinct(np.concatenate([part.offsets for part in parts]))
     marks = np.zeros(end - first, np.bool_)
     for part in parts:
         marks[part.offsets - first] = True

@@ -149,6 +149,13 @@ def _keys_of(name: str, scenario: Scenario) -> tuple[str, ...]:
     if name in short or name in known:
         return (short.get(name, name),)
     names = [*tiling, *((BUFFER_NUM,) if queues else ()), *queues, BLOCK_DIM]
+    derived = () if operator is None else operator.derived_names
+    if name in derived:
+        own = "queues, tile and temp" if "split_m" in tiling else "what the scenario sets"
+        raise InputError(
+            f"--vary {name}: follows from {own} and is derived; the table of results has it, constraints may use it. "
+            f"{'Vary split_m, and all others of SoftMaxTiling follow' if 'split_m' in tiling else 'Vary others'}"
+        )
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)[0]
     raise InputError(
         f"--vary {name}: {scenario.name} has no such field; the nearest is {near}. It has {', '.join(names)}"
