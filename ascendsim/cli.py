@@ -625,14 +625,14 @@ def export(
 ) -> None:
     """Write the best candidate of a search as a scenario, and as a tiling header for the host side in AscendC."""
     from ascendsim.runfolder import relocated, write_files
-    from ascendsim.tune.answers import ranked_rows
+    from ascendsim.tune.answers import number_of, ranked_rows
     from ascendsim.tune.export import chosen, scenario_toml, tiling_header
     from ascendsim.tune.store import load_results
 
     _need_folder("--out", folder)
     found = load_results(results, _tune_table(results, "export"))
     row = chosen(ranked_rows(found.setup, found.rows, tuple(objectives or ())), candidate)
-    scenario = found.setup.scenario_of(int(row["candidate"]))
+    scenario = found.setup.scenario_of(number_of(row))
     stem = f"{found.setup.scenario.name}_tuned"
     plain = relocated(scenario.resolved(), scenario.folder, folder)
     contents = {

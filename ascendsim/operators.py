@@ -51,8 +51,8 @@ from ascendsim.op_host.matmul import (
     blocks_of_core,
     matmul_tiling,
 )
-from ascendsim.op_host.softmax_outcome import SoftMaxTiling
 from ascendsim.op_host.softmax_grad_operator import SoftmaxGradOperatorTiling, TmpBytes, operator_tiling, split_note
+from ascendsim.op_host.softmax_outcome import SoftMaxTiling
 from ascendsim.op_kernel.fag_operator import flash_attention_score_grad
 from ascendsim.op_kernel.fast_softmax_grad_operator import fast_softmax_grad
 from ascendsim.op_kernel.matmul import matmul, matmul_bias

@@ -100,7 +100,7 @@ LAYERS = {
     "trace": {"__init__", "analysis", "device", "engine", "isa", "program", "result", "terms"},
     "plot": {
         *("analysis", "device", "engine", "fidelity", "isa", "painter", "plan", "program", "result", "stored", "terms"),
-        *("tmpsize", "tuning"),
+        *("tmpsize", "tune", "tuning"),
     },
     "user_code": {"errors", "files"},
     "files": {"errors"},
@@ -180,6 +180,11 @@ LAYERS = {
         *("checks", "device", "dtypes", "errors", "isa", "machine", "op_host", "op_kernel", "operators", "plan"),
         *("files", "report", "scenario", "terms", "tmpsize", "tpipe"),
     },
+    "tune": {
+        *("__init__", "errors", "files", "machine", "op_host", "plan", "progress", "result", "runfolder", "scenario"),
+        *("terms", "tune"),
+    },
+    "show_tune": {"tune"},
     "painter": {"errors"},
     "stored": {"__init__", "comparison", "computed", "device", "engine", "errors", "program", "result", "work"},
     "runfolder": {
@@ -226,8 +231,10 @@ LAYERS = {
             "show_rules",
             "show_fidelity",
             "show_tmp",
+            "show_tune",
             "tmpfolder",
             "tmpsize",
+            "tune",
             "window",
         ),
         "words",

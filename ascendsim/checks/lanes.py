@@ -46,6 +46,25 @@ def lanes_of(template: Template, row: Row) -> RowLanes:
     return RowLanes({key: _joined(parts) for key, parts in found.items()}, is_plain)
 
 
+_SHARED: dict[Hashable, RowLanes] = {}
+"""What rows of a shape touch, of all programs of this process: a search looks at many that are nearly alike."""
+_MOST_SHARED = 8192
+_MOST_SHARED_BYTES = 1024
+"""Of a list of bytes that is kept; ranges are short whatever they hold."""
+
+
+def shared_lanes(shape: Hashable, template: Template, row: Row) -> RowLanes:
+    """Return `lanes_of` a row without a body, given its `shape_of`; what is short is kept for other programs."""
+    known = _SHARED.get(shape)
+    if known is None:
+        known = lanes_of(template, row)
+        if all(isinstance(at, slice) or at.nbytes <= _MOST_SHARED_BYTES for at in known.lanes.values()):
+            if len(_SHARED) == _MOST_SHARED:
+                _SHARED.clear()
+            _SHARED[shape] = known
+    return known
+
+
 def gm_lanes_of(template: Template, row: Row) -> tuple[tuple[str, bool, Bytes], ...]:
     """Return (role, whether written, bytes counted from its operand's start in ascending order) of GM operands."""
     looker = Looker(template.tensors)

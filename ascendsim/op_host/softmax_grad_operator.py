@@ -18,18 +18,18 @@ from ascendsim.terms import DATABLOCK_BYTES, align_up, ceil_div
 
 SPLIT_NEVER = Rule(
     "W-SMG-SPLIT",
-    "split_m = {got} by hand: SoftMaxGradTilingFunc gives it for no temp of a tile of {m} x {k}, so a kernel gets it from "
-    "constants only; it gives {wanted}",
+    "split_m = {got} by hand: SoftMaxGradTilingFunc gives it for no temp of a tile of {m} x {k}, so a kernel gets it "
+    "from constants only; it gives {wanted}",
     "take one that it gives, or leave split_m out",
     "asc-devkit 9.1.0, softmax tiling (host)",
-    condition="A scenario sets split_m of SoftmaxGrad's tiling by hand to rows that SoftMaxGradTilingFunc never returns.",
+    condition="A scenario sets split_m of SoftmaxGrad's tiling by hand, and SoftMaxGradTilingFunc never returns it.",
 )
 SPLIT_GIVEN = Rule(
     "I-SMG-SPLIT",
     "split_m = {got} by hand: SoftMaxGradTilingFunc gives it for a tile of {m} x {k} from a temp of {wanted} B on",
     "leave split_m out, and set tmp_bytes = {wanted}",
     "asc-devkit 9.1.0, softmax tiling (host)",
-    condition="A scenario sets split_m of SoftmaxGrad's tiling by hand to rows that SoftMaxGradTilingFunc can return.",
+    condition="A scenario sets split_m of SoftmaxGrad's tiling by hand, and SoftMaxGradTilingFunc can return it.",
 )
 _MOST_NAMED = 4
 """Tile heights that a finding names: those next to the one that was asked for."""
@@ -119,8 +119,8 @@ def operator_tiling(
         is_front: only the row sums.
         ori_k: columns that are data, None for all.
         nums: buffers of the queues in_grad, in_p, out.
-        split_m: rows that SoftmaxGrad works off at once, None for what SoftMaxGradTilingFunc gives. All 16 fields of its
-            tiling follow from it.
+        split_m: rows that SoftmaxGrad works off at once, None for what SoftMaxGradTilingFunc gives. All 16 fields of
+            its tiling follow from it.
 
     Raises:
         InputError: a value that no kernel can use.

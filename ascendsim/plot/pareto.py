@@ -78,13 +78,13 @@ def pareto_picture(found: Answer) -> Picture:
     for row in found.ranked:
         if row["candidate"] not in chosen:
             _box(picture, x.at(_value(row, right)), y.at(_value(row, up)), _DOT, _PLAIN, MIDDLE)
-    for (left, at), (after, below) in pairwise(places):
-        picture.add(Line((left, at), (after, at), SOFT, 0.8, (2.0, 2.0)), LOW)
-        picture.add(Line((after, at), (after, below), SOFT, 0.8, (2.0, 2.0)), LOW)
+    for (left, above), (after, below) in pairwise(places):
+        picture.add(Line((left, above), (after, above), SOFT, 0.8, (2.0, 2.0)), LOW)
+        picture.add(Line((after, above), (after, below), SOFT, 0.8, (2.0, 2.0)), LOW)
     if found.default is not None:
         _diamond(picture, x.at(_value(found.default, right)), y.at(_value(found.default, up)))
-    for at in places:
-        _box(picture, *at, 1.5 * _DOT, _FRONT, OVER)
+    for across, upwards in places:
+        _box(picture, across, upwards, 1.5 * _DOT, _FRONT, OVER)
     _labels(picture, found, best, places, x)
     legend(picture, entries, _LEFT, _TOP + _TALL + 0.55, width)
     device = found.setup.scenario.load_device()
@@ -160,5 +160,3 @@ def _frame(picture: Picture, x: LogAxis, y: LogAxis, right: str, up: str) -> Non
             last = at
     picture.add(Text((x.start + x.end) / 2, y.start + 0.34, right, SMALL, INK), WORDS)
     picture.add(Text(0.25, (y.start + y.end) / 2, up, SMALL, INK, upright=True), WORDS)
-
-

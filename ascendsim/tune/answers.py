@@ -1,4 +1,4 @@
-"""What a search has found: ranking, ties, what each field matters, the Pareto front, and why the best beats the default.
+"""What a search has found: ranking, ties, what each field matters, the Pareto front, why the best beats the default.
 
 The model is off by some percent of any makespan, and every run says by how much at most nine times in ten
 (`error_bar`). Candidates whose makespans lie within that range of the best one's are ties: the model cannot tell which
@@ -239,7 +239,12 @@ def ranked_rows(setup: Setup, rows: Mapping[int, Row], objectives: Sequence[str]
     columns = [OBJECTIVES[name] for name in check_objectives(objectives)]
     cells = [dict(zip(setup.columns, row, strict=True)) for row in rows.values()]
     timed = [row for row in cells if row["candidate"] != DEFAULT and row["status"] == TIMED]
-    return sorted(timed, key=lambda row: (*(_number(row[c]) for c in columns), _number(row["candidate"])))
+    return sorted(timed, key=lambda row: (*(_number(row[c]) for c in columns), number_of(row)))
+
+
+def number_of(row: Cells) -> int:
+    """Return a candidate's number."""
+    return _number(row["candidate"])
 
 
 def _number(cell: Cell) -> int:
@@ -272,7 +277,7 @@ def front(ranked: Sequence[Cells], columns: Sequence[str]) -> list[Cells]:
 
 
 def _run(evaluator: Evaluator, row: Cells) -> RunResult:
-    return evaluator.result(_number(row["candidate"]))
+    return evaluator.result(number_of(row))
 
 
 def _error(run: RunResult | None) -> float | None:

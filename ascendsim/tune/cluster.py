@@ -77,7 +77,9 @@ class Cluster:
         try:
             self._client.wait_for_workers(1, timeout=CONNECT_SECONDS)
         except TimeoutError:
-            raise InputError(f"{where}: the scheduler has no workers; start some: dask worker ADDRESS --nthreads 1") from None
+            raise InputError(
+                f"{where}: the scheduler has no workers; start some: dask worker ADDRESS --nthreads 1"
+            ) from None
         wanted = (__version__, kernel_digest(self._setup.scenario))
         try:
             found = self._client.run(_what_is_there, self._packed)
@@ -123,8 +125,8 @@ class Cluster:
             ) from None
         except (CommClosedError, OSError) as error:
             raise InputError(
-                f"--executor {self._address}: the cluster went away ({type(error).__name__}). What is done is kept; the "
-                "same command goes on"
+                f"--executor {self._address}: the cluster went away ({type(error).__name__}). What is done is kept; "
+                "the same command goes on"
             ) from None
 
     def _submitted(self, batch: Sequence[int]) -> Any:

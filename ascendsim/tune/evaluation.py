@@ -202,11 +202,12 @@ def _timed(found: Judged) -> dict[str, Cell]:
     result = found.timed()
     kind, pipe, _, share = result.bounds[0]
     peaks = {name: result.peak_bytes.get(place) for name, place in PEAKS.items()}
-    bound = {"bound": result.lane_name(pipe, kind), "bound_share": round(share, 6)}
+    bound: dict[str, Cell] = {"bound": result.lane_name(pipe, kind), "bound_share": round(share, 6)}
     return {"cycles": result.makespan_cycles, **bound, **peaks}
 
 
 def _workspace(scenario: Scenario, found: Judged) -> dict[str, Cell]:
     operator = scenario.find_operator()
-    has_one = operator is not None and operator.workspace_bytes is not None
-    return {"workspace_bytes": operator.workspace_bytes(found.argument) if has_one else 0}
+    if operator is None or operator.workspace_bytes is None:
+        return {"workspace_bytes": 0}
+    return {"workspace_bytes": operator.workspace_bytes(found.argument)}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from ascendsim.errors import InputError
 from ascendsim.tune.evaluation import Evaluator, Row, Setup
@@ -80,7 +80,7 @@ class Processes:
         self._setup = setup
         self._count = count
         self._workers: list[_Worker] = []
-        self._context = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
+        self._context: Any = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
         self._deaths: dict[int, int] = {}
 
     def __enter__(self) -> Self:

@@ -58,7 +58,7 @@ def chosen(ranked: Sequence[Cells], number: int | None) -> Cells:
     row = next((row for row in ranked if row["candidate"] == number), None)
     if row is None:
         raise InputError(
-            f"--candidate {number}: no candidate with this number was timed; see `number` in the table of ascendsim tune"
+            f"--candidate {number}: no candidate with this number was timed; the table of ascendsim tune has them"
         )
     return row
 

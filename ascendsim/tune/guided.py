@@ -113,5 +113,3 @@ def _distribution(field: Field) -> BaseDistribution:
     if all(isinstance(value, int) for value in field.values) and list(field.values) == sorted(field.values):
         return IntDistribution(0, len(field.values) - 1)
     return CategoricalDistribution(tuple(places))
-
-

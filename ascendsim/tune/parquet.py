@@ -23,7 +23,9 @@ class ParquetTable:
         """Return the file's bytes."""
         types = {name: _type(name, setup) for name in columns}
         arrays = [
-            pa.array([value_text(c) if types[name] == pa.string() and isinstance(c, int) else c for c in cells], types[name])
+            pa.array(
+                [value_text(c) if types[name] == pa.string() and isinstance(c, int) else c for c in cells], types[name]
+            )
             for name, cells in zip(columns, zip(*rows, strict=True) if rows else [()] * len(columns), strict=True)
         ]
         schema = pa.schema(list(types.items()), {_KEY: json.dumps(head).encode()})

@@ -14,7 +14,7 @@ from ascendsim.tune.evaluation import Row, Setup
 from ascendsim.tune.executors import Executor, Here, Processes, usable_cores
 from ascendsim.tune.search import Session, all_numbers, random_numbers, with_default
 from ascendsim.tune.space import parse_space
-from ascendsim.tune.store import CsvTable, Store, Table, check_setup
+from ascendsim.tune.store import Store, Table, check_setup
 
 SEARCHES = ("exhaustive", "random", "guided")
 PROCESSES = "processes"

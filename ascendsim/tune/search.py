@@ -111,8 +111,8 @@ def random_numbers(setup: Setup, count: int, seed: int) -> list[int]:
         if len(found) == count:
             return list(found)
     raise InputError(
-        f"--where: of {_TRIES * count} candidates that were drawn {len(found)} meet {_constraints(setup)}; loosen it, or "
-        "narrow the space to where it holds"
+        f"--where: of {_TRIES * count} candidates that were drawn {len(found)} meet {_constraints(setup)}; loosen it, "
+        "or narrow the space to where it holds"
     )
 
 

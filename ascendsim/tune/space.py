@@ -211,25 +211,26 @@ def _range(text: str, values: str) -> tuple[int, ...]:
 def _check_values(text: str, field: Field, scenario: Scenario) -> None:
     """Refuse values that the field can never have; whether a candidate as a whole is possible comes out later."""
     for value in field.values:
+        changed = with_values(scenario, dict.fromkeys(field.keys, value))
+        operator = scenario.find_operator()
         try:
-            with_values(scenario, dict.fromkeys(field.keys, value), validate=True)
+            Scenario.model_validate(changed.model_dump(by_alias=True, warnings=False))
+            if operator is not None:
+                operator.tiling_model.model_validate(changed.tiling)
         except ValidationError as error:
             reason = error.errors()[0]["msg"].removeprefix("Value error, ")
             raise InputError(f"--vary {text}: {field.name} = {value_text(value)}: {reason}") from None
 
 
-def with_values(scenario: Scenario, changes: Mapping[str, Value], *, validate: bool = False) -> Scenario:
-    """Return a scenario with other values of [tiling], [queues] and block_dim.
+def with_values(scenario: Scenario, changes: Mapping[str, Value]) -> Scenario:
+    """Return a scenario with other values of [tiling], [queues] and block_dim; nobody looks whether they can be.
 
     Args:
         scenario: what is changed.
         changes: by dotted key.
-        validate: look whether each value by itself can be.
-
-    Raises:
-        ValidationError: with `validate`, one cannot.
     """
-    tiling, queues, block_dim = dict(scenario.tiling), dict(scenario.queues), scenario.block_dim
+    tiling, queues = dict(scenario.tiling), dict(scenario.queues)
+    update: dict[str, object] = {"tiling": tiling, "queues": queues}
     for key, value in changes.items():
         table, _, name = key.partition(".")
         if table == "tiling":
@@ -238,11 +239,5 @@ def with_values(scenario: Scenario, changes: Mapping[str, Value], *, validate: b
             queue = name.removesuffix(".num")
             queues[queue] = queues[queue].model_copy(update={"num": value})
         else:
-            block_dim = value
-    changed = scenario.model_copy(update={"tiling": tiling, "queues": queues, "block_dim": block_dim})
-    if validate:
-        Scenario.model_validate(changed.model_dump(by_alias=True, warnings=False))
-        operator = scenario.find_operator()
-        if operator is not None:
-            operator.tiling_model.model_validate(tiling)
-    return changed
+            update[key] = value
+    return scenario.model_copy(update=update)

@@ -14,24 +14,26 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, Self
 
 from ascendsim import __version__
 from ascendsim.errors import InputError
 from ascendsim.files import is_file
 from ascendsim.runfolder import write_whole
 from ascendsim.scenario import Scenario
-from ascendsim.tune.constraints import check_names, parse_constraints
+from ascendsim.tune.constraints import check_names
 from ascendsim.tune.evaluation import Cell, Row, Setup
-from ascendsim.tune.space import Field, Space, value_text
+from ascendsim.tune.space import Field, Space, Value, value_text
 
 SCHEMA = 1
 JOURNAL = ".journal"
 """What a journal's name ends in, behind that of its file."""
 _COMMENT = "# ascendsim tune "
+_FINDINGS = "findings"
+"""The column that may be an empty text."""
 FRACTIONS = frozenset({"bound_share"})
 """Columns of numbers that are not whole."""
-TEXTS = frozenset({"status", "code", "bound", "findings", "digest", "reason"})
+TEXTS = frozenset({"status", "code", "bound", _FINDINGS, "digest", "reason"})
 """Columns of texts."""
 
 
@@ -152,7 +154,7 @@ def load_results(path: Path, table: Table) -> Results:
         raise InputError(f"{path}: no such file; ascendsim tune SCENARIO --vary FIELD=VALUES --out {path} makes one")
     head, rows = _read(path, table)
     setup = setup_of(head, path.parent)
-    return Results(setup, {int(row[0]): _typed(row, setup, path) for row in rows})  # type: ignore[arg-type]
+    return Results(setup, {int(row[0]): _typed(row, setup, path) for row in rows})
 
 
 def _read(path: Path, table: Table) -> tuple[dict[str, Any], list[list[Any]]]:
@@ -225,16 +227,19 @@ def _typed(cells: Sequence[Any], setup: Setup, file: Path) -> Row:
 
 def _typed_cell(name: str, cell: Any, fields: Mapping[str, Field]) -> Cell:
     if cell is None or cell == "":
-        return "" if name in ("findings",) and cell == "" else None
-    if name in fields and not isinstance(cell, int | bool) and str(cell) in map(value_text, fields[name].values):
-        return fields[name].read(str(cell))
+        return cell if name == _FINDINGS else None
+    if name in fields:
+        return cell if isinstance(cell, int) else _field_value(str(cell), fields[name])
     if name in TEXTS:
         return str(cell)
-    if name in FRACTIONS:
-        return float(cell)
-    if name in fields and not isinstance(cell, int):  # the scenario's own value, outside of the space
-        return {"true": True, "false": False}.get(cell, int(cell) if cell.lstrip("-").isdigit() else cell)
-    return cell if isinstance(cell, bool) else int(cell)
+    return float(cell) if name in FRACTIONS else int(cell)
+
+
+def _field_value(text: str, field: Field) -> Value:
+    """A value of a field, or what the scenario as it stands has, which may lie outside of the space."""
+    if text in map(value_text, field.values):
+        return field.read(text)
+    return {"true": True, "false": False}.get(text, int(text) if text.lstrip("-").isdigit() else text)
 
 
 def journal_of(path: Path) -> Path:
@@ -272,7 +277,7 @@ class Store:
             )
         self.rows = {int(row[0]): _typed(row, self._setup, self._path) for row in rows}
 
-    def __enter__(self) -> "Store":
+    def __enter__(self) -> Self:
         journal = journal_of(self._path)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -304,14 +309,16 @@ class Store:
             journal_of(self._path).unlink(missing_ok=True)
         except OSError as error:
             raise InputError(
-                f"--out {self._path}: cannot be written: {error.strerror}; what is done stands in {journal_of(self._path)}"
+                f"--out {self._path}: cannot be written: {error.strerror}; what is done stands in "
+                f"{journal_of(self._path)}"
             ) from None
 
 
 def _difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     """What another search is, in words."""
-    if there.get("ascendsim") != here["ascendsim"]:
-        return f"a search of ascendsim {there.get('ascendsim')}, whose numbers may differ from those of {here['ascendsim']}"
+    before, now = there.get("ascendsim"), here["ascendsim"]
+    if before != now:
+        return f"a search of ascendsim {before}, whose numbers may differ from those of {now}"
     if there.get("space") != here["space"]:
         fields = ", ".join(f"{f['field']} ({len(f['values'])} values)" for f in there.get("space", []))
         return f"a search of another space: {fields or 'none'}"
