@@ -11,7 +11,8 @@ from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
 
-from distributed import Client, CommClosedError, KilledWorker, as_completed
+from distributed import Client, KilledWorker, as_completed
+from distributed.comm import CommClosedError
 
 from ascendsim import __version__
 from ascendsim.errors import AscendSimError, InputError
@@ -111,7 +112,7 @@ class Cluster:
         workers = max(1, len(self._client.scheduler_info()["workers"]))
         waiting = iter(batches)
         first = [self._submitted(batch) for batch, _ in zip(waiting, range(_AHEAD * workers), strict=False)]
-        futures = as_completed(first)
+        futures = as_completed(first, loop=self._client.loop)
         try:
             for future in futures:
                 yield from future.result()
