@@ -84,8 +84,10 @@ class Cluster:
         wanted = (__version__, kernel_digest(self._setup.scenario))
         try:
             found = self._client.run(_what_is_there, self._packed)
-        except ModuleNotFoundError as error:
-            raise InputError(f"{where}: a worker has no {error.name}; install ascendsim there, too") from None
+        except Exception as error:  # noqa: BLE001 - whatever a worker lacks comes as a bare Exception
+            raise InputError(
+                f"{where}: a worker cannot take part: {error}; install ascendsim {__version__} there, too"
+            ) from None
         for worker, (version, kernel) in sorted(found.items()):
             if version != wanted[0]:
                 raise InputError(f"{where}: {worker} has ascendsim {version}, here is {wanted[0]}; install the same")

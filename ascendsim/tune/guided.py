@@ -1,5 +1,8 @@
 """The search that a model of the objectives guides: optuna's TPE sampler (extra `guided`).
 
+Of each round some candidates are neighbours of the best one so far, which differ from it in one field by one value:
+fields of a tiling seldom work against each other, and the model learns from neighbours as from any others.
+
 Candidates are asked for in rounds of a fixed size and told in the order in which they were asked for, so that what is
 looked at depends on the seed and nothing else: not on who evaluates, in which order, or what was known before.
 """
@@ -21,8 +24,10 @@ _PENALTY = 1e15
 """What a candidate that cannot be timed is told to take: more than any that can."""
 _REPEATS = 20
 """Times the sampler may name what is known or left out before a candidate is drawn instead."""
-_STARTS = 6
-"""One candidate of so many is drawn before the model is asked."""
+_STARTS = 2 * ROUND
+"""Candidates that are drawn before the model is asked."""
+_NEIGHBOURS = 3
+"""Of a round, at most."""
 
 
 def guided(session: Session, setup: Setup, objectives: tuple[str, ...], count: int, seed: int) -> None:
@@ -49,8 +54,7 @@ class _Guided:
         """Drawn candidates, for where the sampler names none that is new."""
         self._count = min(count, len(spare))
         self._distributions = {field.name: _distribution(field) for field in setup.space.fields}
-        starts = max(ROUND, self._count // _STARTS)
-        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=starts, multivariate=True, constant_liar=True)
+        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTS)
         self._study = optuna.create_study(directions=["minimize"] * len(objectives), sampler=sampler)
         self._seen: dict[int, list[float]] = {}
         """What was told of candidates."""
@@ -59,7 +63,7 @@ class _Guided:
     def run(self) -> None:
         """Search."""
         while self._done < self._count:
-            asked: dict[int, Trial] = {}
+            asked = {number: self._named(number) for number in self._neighbours(self._count - self._done)}
             while len(asked) < min(ROUND, self._count - self._done):
                 number, trial = self._next(asked)
                 if number is None:
@@ -85,9 +89,30 @@ class _Guided:
         self._study.tell(trial, state=optuna.trial.TrialState.FAIL)
         for number in self._spare:
             if number not in self._seen and number not in asked:
-                self._study.enqueue_trial(self._parameters(number))
-                return number, self._study.ask(self._distributions)
+                return number, self._named(number)
         return None, trial
+
+    def _named(self, number: int) -> Trial:
+        """A trial of a candidate that the sampler does not name itself."""
+        self._study.enqueue_trial(self._parameters(number))
+        return self._study.ask(self._distributions)
+
+    def _neighbours(self, most: int) -> list[int]:
+        """New neighbours of the best candidate so far; none before there is one, nor while candidates are drawn."""
+        known = [number for number, values in self._seen.items() if values[0] < _PENALTY]
+        if self._done < _STARTS or not known:
+            return []
+        point = self._point(min(known, key=lambda number: (self._seen[number], number)))
+        found: list[int] = []
+        for field in self._setup.space.fields:
+            at = field.values.index(point[field.name])
+            for place in (at - 1, at + 1):
+                if not 0 <= place < len(field.values):
+                    continue
+                number = self._setup.space.number(point | {field.name: field.values[place]})
+                if number not in self._seen and self._setup.broken(self._point(number)) is None:
+                    found.append(number)
+        return found[: min(_NEIGHBOURS, most)]
 
     def _point(self, number: int) -> dict[str, int | bool | str]:
         return self._setup.space.point(number)
