@@ -8,6 +8,7 @@ import pickle
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 from types import TracebackType
 from typing import Any, Self
 
@@ -113,7 +114,7 @@ class Cluster:
         batches = [list(numbers[first : first + BATCH]) for first in range(0, len(numbers), BATCH)]
         workers = max(1, len(self._client.scheduler_info()["workers"]))
         waiting = iter(batches)
-        first = [self._submitted(batch) for batch, _ in zip(waiting, range(_AHEAD * workers), strict=False)]
+        first = [self._submitted(batch) for batch in islice(waiting, _AHEAD * workers)]
         futures = as_completed(first, loop=self._client.loop)
         try:
             for future in futures:

@@ -67,6 +67,7 @@ def test_a_worker_is_killed_and_no_row_is_lost_or_doubled(running, tmp_path, mon
         for row in rows:
             assert row[0] not in store.rows
             store.add(row)
+    assert there.read_text().splitlines()[1:] == here.read_text().splitlines()[1:]
     assert there.read_bytes() == here.read_bytes()
 
 

@@ -17,7 +17,7 @@ ROWS = known_rows(SETUP)
 CYCLES = SETUP.columns.index("cycles")
 TIMES = {number: row[CYCLES] for number, row in ROWS.items() if row[CYCLES] is not None}
 BEST = min(TIMES.values())
-PART = 0.1
+PART = 0.07
 
 
 def found(seed, order=list):
@@ -43,7 +43,7 @@ def test_its_times_are_what_the_model_says_now(number):
     assert TOOL.line(SETUP, Evaluator(SETUP).row(number)) == TOOL.line(SETUP, ROWS[number])
 
 
-def test_near_the_optimum_with_a_tenth_of_the_evaluations():
+def test_near_the_optimum_with_few_of_the_evaluations():
     searches = {seed: found(seed) for seed in range(10)}
     assert all(len(numbers) <= PART * SETUP.space.count for numbers in searches.values())
     near = [seed for seed, numbers in searches.items() if best_of(numbers) <= 1.01 * BEST]
