@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -191,3 +192,26 @@ def test_random_search(tmp_path):
         assert command(*arguments, "--seed", "1", "--out", str(file)).returncode == 0
     assert files[0].read_bytes() == files[1].read_bytes()
     assert len(files[0].read_text().splitlines()) == 5
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "extra"),
+    [
+        ("optuna", ("--search", "guided"), "guided"),
+        ("distributed", ("--executor", "dask://127.0.0.1:8786"), "cluster"),
+        ("pyarrow", ("--out", "r.parquet"), "parquet"),
+    ],
+)
+def test_an_extra_that_is_not_installed(module, arguments, extra, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, module, None)
+    for name in ("guided", "cluster", "parquet"):
+        monkeypatch.delitem(sys.modules, f"ascendsim.tune.{name}", raising=False)
+    out = command("tune", "vector_add", "--vary", "tile_length=1024", *arguments, cwd=tmp_path)
+    assert out.returncode == 2
+    assert f"which is not installed; install the extra: pip install 'ascendsim[{extra}]'" in out.stderr
+
+
+def test_nothing_of_a_search_is_loaded_with_the_package():
+    code = "import ascendsim, ascendsim.cli, sys; print([m for m in sys.modules if m.startswith('ascendsim.tune')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
