@@ -28,11 +28,13 @@ deep: $(VENV)/.installed-test
 	$(PY) tests/fuzz/fuzz_run.py --cases 100000
 	$(PY) tests/long_scenarios.py
 	$(PY) tools/fit_costs.py --check
+	$(PY) tools/make_fag_space.py --check
 
 bench: $(VENV)/.installed-test
 	$(VENV)/bin/pytest tests/bench/speed.py --benchmark-columns=min,mean,rounds
 	$(PY) tests/bench/growth.py
 	$(PY) tests/bench/page.py
+	$(PY) tests/bench/tuning.py
 
 figures: $(VENV)/.installed
 	for script in plots/*.py; do $(PY) $$script || exit 1; done

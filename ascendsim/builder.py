@@ -100,10 +100,14 @@ class ProgramBuilder:
         self.device = device
         self.block_dim = block_dim
         self.kernel_type = kernel_type
+        self.places = {p: place for p in TPosition if (place := device.buffer_of(p)) is not None}
+        """The memory that plays each position."""
         self.gm = gm
         self.templates: list[Template] = []
         self.by_digest: dict[str, int] = {}
         self.tiles: dict[Hashable, RecordedTile] = {}
+        self.ends_of_kernel: dict[Hashable, int | None] = {}
+        """The template of what ends a core, None for one without rows."""
         self._numbers: dict[Hashable, int] = {}
         self._calls = array("q")
         self._slot_tensor = array("i")
@@ -115,6 +119,8 @@ class ProgramBuilder:
         self.findings: dict[tuple[str, str, str], Finding] = {}
         self.ends: dict[Buffer, int] = {}
         self.segments = 0
+        self.noted = 0
+        """Findings noted, each time counted."""
 
     def new_segment(self, name: str, *, is_tile: bool) -> Segment:
         """Return an empty template to record into, with a number of its own."""
@@ -149,6 +155,7 @@ class ProgramBuilder:
 
     def note(self, finding: Finding) -> None:
         """Keep a finding; the same one at the same place is counted."""
+        self.noted += 1
         key = (finding.code, finding.where, finding.message)
         known = self.findings.get(key)
         self.findings[key] = finding if known is None else replace(known, count=known.count + 1)
@@ -162,6 +169,16 @@ class ProgramBuilder:
         if known == len(self.templates):
             self.templates.append(template)
         return known
+
+    @property
+    def call_count(self) -> int:
+        """Calls so far."""
+        return len(self._calls) // 4
+
+    @property
+    def last_template(self) -> int:
+        """The template of the last call."""
+        return self._calls[-3]
 
     def log_call(self, core: int, template: int, tile: int, slots: list[tuple[int, int]]) -> None:
         """Append one call."""

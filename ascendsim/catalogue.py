@@ -64,6 +64,7 @@ from ascendsim.op_host import (
     fast_softmax_grad,
     lag_checks,
     lag_rules,
+    softmax_grad_operator,
 )
 from ascendsim.op_kernel import (
     call_checks,
@@ -102,7 +103,7 @@ MODULES: tuple[ModuleType, ...] = (
     *(advice, banks, traffic, merging, barriers, suppress, unit_flag, cube_advice, factors),
     *(call_checks, softmax_grad_checks, softmax_grad_surprises, simple_softmax_checks),
     *(select_with_bytes_mask_checks, drop_out_checks, layout, traps, fag_map, fag_rules, fag_run_rules, fag_buffering),
-    *(atb, fast_softmax_grad, lag_checks, lag_rules),
+    *(atb, fast_softmax_grad, lag_checks, lag_rules, softmax_grad_operator),
 )
 """Every module that declares a rule, whether in a name of its own or in a dict."""
 

@@ -14,6 +14,8 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -38,6 +40,8 @@ from ascendsim.progress import COMPILING
 
 if TYPE_CHECKING:
     from ascendsim.result import RunResult
+    from ascendsim.tune.request import Parts
+    from ascendsim.tune.store import Table
 
 app = typer.Typer(
     name="ascendsim",
@@ -618,6 +622,162 @@ def lag(
             out.print(line, soft_wrap=True)
     if found.is_refused:
         raise typer.Exit(Exit.FINDINGS)
+
+
+@app.command()
+def tune(
+    scenario: Scenario,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--vary",
+            help="A field and its values, repeatable: tile_m=8:128:8, cv_s1=64:512:*2, buffer_num=1,2.",
+            metavar="FIELD=VALUES",
+        ),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", help='A constraint, repeatable: "tile_m * buffer_num <= 64".', metavar="CONSTRAINT"),
+    ] = None,
+    changes: Changes = None,
+    objectives: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--objective", help="cycles (default), peak_ub, peak_l1 or workspace; several ask for their Pareto front."
+        ),
+    ] = None,
+    search: Annotated[
+        str, typer.Option(help="exhaustive (default), random, or guided by a model (extra guided).")
+    ] = "exhaustive",
+    samples: Annotated[
+        int | None, typer.Option(min=1, help="Candidates of a random or guided search; default a fifth of the space.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of a random or guided search.")] = 0,
+    executor: Annotated[
+        str, typer.Option(help="processes (default), or dask://ADDRESS of a cluster's scheduler (extra cluster).")
+    ] = "processes",
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; default one a core.")] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--out", help="Results, .csv or .parquet (extra parquet); default out/tune_NAME.csv or .parquet."),
+    ] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw cycles against the second objective, as PNG.")] = None,
+    top: Annotated[int, typer.Option(min=1, help="Candidates to list.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Search for a tiling: time the candidates of a space, rank them, and say what the best one gains and why.
+
+    The same command goes on where an interrupted one stopped. Exit code 1 if no candidate can be timed.
+    """
+    from ascendsim import show_tune
+    from ascendsim.scenario import load_scenario
+    from ascendsim.tune.request import Asked, tune
+
+    if picture is not None:
+        _need_folder("--picture", picture.parent)
+    loaded = load_scenario(scenario, parse_changes(changes))
+    target = file or Path("out") / f"tune_{loaded.name}{'.parquet' if find_spec('pyarrow') else '.csv'}"
+    asked = Asked(tuple(vary or ()), tuple(where or ()), tuple(objectives or ()), search, samples, seed, target)
+    parts = _tune_parts(search, executor, workers, target)
+    try:
+        with _progress() as progress:
+            found, done = tune(loaded, asked, parts, progress)
+    except _Interrupted:
+        err.print(f"what is done is kept in {target}; the same command goes on there", soft_wrap=True)
+        raise
+    files = [done.file]
+    if picture is not None:
+        from ascendsim.plot.pareto import pareto_png
+        from ascendsim.runfolder import write_files
+
+        if found.best is not None:
+            write_files(picture.parent, {picture.name: pareto_png(found)})
+            files.append(picture)
+    if as_json:
+        _print_json(found.to_dict(top) | {"files": [str(one) for one in files]})
+    else:
+        wide = Console(highlight=False, emoji=False, markup=False, width=_TABLE_WIDTH)
+        for line in show_tune.page(found, top):
+            wide.print(line, soft_wrap=True)
+        for line in show_tune.closing(done.evaluated, done.resumed, files):
+            out.print(line, soft_wrap=True)
+    if found.best is None:
+        raise typer.Exit(Exit.FINDINGS)
+
+
+@app.command()
+def export(
+    results: Annotated[Path, typer.Argument(help="Results of ascendsim tune, .csv or .parquet.", metavar="RESULTS")],
+    candidate: Annotated[int | None, typer.Option(min=1, help="Another one than the best, by its number.")] = None,
+    folder: Annotated[Path, typer.Option("--out", help="Folder for the two files.")] = Path("out"),
+    objectives: Annotated[list[str] | None, typer.Option("--objective", help="By which the best is the best.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the best candidate of a search as a scenario, and as a tiling header for the host side in AscendC."""
+    from ascendsim.runfolder import relocated, write_files
+    from ascendsim.tune.answers import number_of, ranked_rows
+    from ascendsim.tune.export import chosen, scenario_toml, tiling_header
+    from ascendsim.tune.store import load_results
+
+    _need_folder("--out", folder)
+    found = load_results(results, _tune_table(results, "export"))
+    row = chosen(ranked_rows(found.setup, found.rows, tuple(objectives or ())), candidate)
+    scenario = found.setup.scenario_of(number_of(row))
+    stem = f"{found.setup.scenario.name}_tuned"
+    plain = relocated(scenario.resolved(), scenario.folder, folder)
+    contents = {
+        f"{stem}.toml": scenario_toml(found.setup, row, plain),
+        f"{stem}_tiling.h": tiling_header(found.setup, row).encode(),
+    }
+    write_files(folder, contents)
+    if as_json:
+        _print_json({"candidate": dict(row), "files": [str(folder / name) for name in contents]})
+    else:
+        for name in contents:
+            out.print(f"wrote {folder / name}", soft_wrap=True)
+
+
+def _tune_parts(search: str, executor: str, workers: int | None, target: Path) -> "Parts":
+    """The parts of a search; those that need an optional extra are loaded only if they are asked for."""
+    from ascendsim.tune.request import CLUSTER, Parts, local
+
+    if executor == "processes":
+        evaluate = local(workers)
+    elif executor.startswith(CLUSTER) and workers is None:
+        evaluate = _extra("ascendsim.tune.cluster", "--executor", "cluster").cluster(executor)
+    elif executor.startswith(CLUSTER):
+        raise InputError("--workers: a cluster has its own; leave it out, or leave --executor out")
+    else:
+        raise InputError(f"--executor {executor}: want processes, or {CLUSTER}ADDRESS such as dask://127.0.0.1:8786")
+    guided = _extra("ascendsim.tune.guided", "--search guided", "guided").guided if search == "guided" else None
+    return Parts(_tune_table(target, "--out"), evaluate, guided)
+
+
+def _tune_table(target: Path, option: str) -> "Table":
+    """How results lie in a file of this name."""
+    from ascendsim.tune.request import CSV, PARQUET
+    from ascendsim.tune.store import CsvTable
+
+    if target.suffix == CSV:
+        return CsvTable()
+    if target.suffix == PARQUET:
+        table: Table = _extra("ascendsim.tune.parquet", f"{option} {target}", "parquet").ParquetTable()
+        return table
+    raise InputError(f"{option} {target}: want a name that ends in {CSV} or {PARQUET}")
+
+
+def _extra(module: str, option: str, extra: str) -> Any:
+    """Import a module that needs an optional extra.
+
+    Raises:
+        InputError: the extra is not installed.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"{option}: needs {error.name}, which is not installed; install the extra: pip install 'ascendsim[{extra}]'"
+        ) from None
 
 
 @app.command()

@@ -300,12 +300,18 @@ def _timed(scenario: Scenario, progress: Progress) -> RunResult:
     )
     if not recording.complete:
         raise Rejected(recording.findings)
-    keep = Keep(np.zeros(len(recording.program.calls["core"]), np.bool_))
-    timeline = schedule(recording.program, ready.device, l2_mode=scenario.machine.l2, progress=progress, keep=keep)
+    return _without_rows(ready, recording.program, progress)
+
+
+def _without_rows(ready: _Prepared, program: Program, progress: Progress) -> RunResult:
+    """Schedule a program; the result has totals, but neither rows nor values."""
+    scenario = ready.scenario
+    keep = Keep(np.zeros(len(program.calls["core"]), np.bool_))
+    timeline = schedule(program, ready.device, l2_mode=scenario.machine.l2, progress=progress, keep=keep)
     return RunResult(
         name=scenario.name,
         device=ready.device,
-        program=recording.program,
+        program=program,
         timeline=timeline,
         outputs={},
         findings=(),
@@ -313,6 +319,62 @@ def _timed(scenario: Scenario, progress: Progress) -> RunResult:
         values="none",
         work=ready.work,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A scenario recorded and judged by the rules, ready to be timed.
+
+    Attributes:
+        program: what was recorded.
+        device: what it runs on.
+        argument: what the host side has made of the tiling.
+        findings: those that count, errors first; one of severity E, beside a deadlock, stops the scenario.
+        is_complete: the kernel was recorded to its end.
+    """
+
+    program: Program
+    device: Device
+    argument: object
+    findings: tuple[Finding, ...]
+    is_complete: bool
+    _ready: _Prepared
+
+    def timed(self) -> RunResult:
+        """Return a run with totals and the findings, without rows and values.
+
+        Raises:
+            Deadlock: pipes wait for flags that are never set.
+        """
+        return replace(_without_rows(self._ready, self.program, silent), findings=self.findings)
+
+    @property
+    def stoppers(self) -> tuple[Finding, ...]:
+        """The findings that a run would stop for."""
+        return tuple(f for f in self.findings if f.severity is Severity.ERROR)
+
+
+def host_argument(scenario: Scenario) -> object:
+    """Return what the host side makes of a scenario's tiling.
+
+    Raises:
+        InputError: it refuses the call.
+        Rejected: it refuses what is prescribed.
+    """
+    return _prepare(scenario, with_data=False).argument
+
+
+def judged(scenario: Scenario) -> Judged:
+    """Record a scenario and judge it as a run does before it simulates.
+
+    Raises:
+        InputError, KernelError: the input cannot be used.
+        Rejected: the host side refuses the call.
+    """
+    ready = _prepare(scenario, with_data=False)
+    checked = _record_and_check(ready, silent)
+    findings = in_order(_that_may_stop(checked.findings, suppressions_of(scenario), checked.complete))
+    return Judged(checked.program, ready.device, ready.argument, findings, checked.complete, ready)
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,6 +152,15 @@ def place_in_gm(tensors: list[tuple[str, DType, tuple[int, ...]]]) -> tuple[Glob
     return tuple(placed)
 
 
+def distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return different numbers in ascending order: what np.unique gives, which takes several times as long."""
+    ordered = np.sort(numbers, axis=None)
+    changes = np.ones(ordered.size, np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=changes[1:])
+    found: NDArray[np.int64] = ordered[changes]
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Lanes:
     """Offsets from the start of a window, in elements or in bytes, in the order in which they are used.
@@ -223,7 +232,7 @@ class Lanes:
             apart = [stride > reach for (stride, _), reach in zip(axes, _reaches(axes), strict=True)]
             if all(apart):
                 return False
-        return len(np.unique(self.offsets)) < self.size
+        return distinct(self.offsets).size < self.size
 
     def of_bytes(self, width: int) -> "Lanes":
         """Return the byte offsets of all bytes of these elements, `width` bytes each."""

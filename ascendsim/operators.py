@@ -1,7 +1,7 @@
 """The operators a scenario can name: host side, kernel, and the tensors they take."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from math import prod
 from typing import Any
 
@@ -52,7 +52,8 @@ from ascendsim.op_host.matmul import (
     blocks_of_core,
     matmul_tiling,
 )
-from ascendsim.op_host.softmax_grad_operator import SoftmaxGradOperatorTiling, TmpBytes, operator_tiling
+from ascendsim.op_host.softmax_grad_operator import SoftmaxGradOperatorTiling, TmpBytes, operator_tiling, split_note
+from ascendsim.op_host.softmax_outcome import SoftMaxTiling
 from ascendsim.op_kernel.fag_operator import flash_attention_score_grad
 from ascendsim.op_kernel.fast_softmax_grad_operator import fast_softmax_grad
 from ascendsim.op_kernel.laser_attention_grad import laser_attention_grad
@@ -77,6 +78,8 @@ class SoftmaxGradTiling(BaseModel):
     tmp_bytes: TmpBytes = "max"
     is_front: bool = False
     ori_k: int | None = None
+    split_m: int | None = Field(default=None, ge=1)
+    """Rows that SoftmaxGrad works off at once, instead of what SoftMaxGradTilingFunc gives for the temp."""
 
     @field_validator("tmp_bytes", mode="before")
     @classmethod
@@ -146,6 +149,10 @@ class Operator:
     """What `host` returned -> what the host side tells of a call that it takes."""
     work: Callable[[Any, int], Work] | None = None
     """(what `host` returned, block_dim) -> its floating-point operations, and who does how much of them."""
+    derived_names: tuple[str, ...] = ()
+    """Names of whole numbers that follow from [tiling]."""
+    derived: Callable[[Any], Mapping[str, int | None]] | None = None
+    """What `host` returned -> these numbers, None for those that a tiling does not have."""
 
 
 def _softmax_grad_host(
@@ -177,7 +184,26 @@ def _softmax_grad_host(
         is_front=tiling.is_front,
         ori_k=tiling.ori_k,
         nums=(nums["in_grad"], nums["in_p"], nums["out"]),
+        split_m=tiling.split_m,
     )
+
+
+def _softmax_grad_notes(shapes: Shapes, tiling: SoftmaxGradTiling, inputs: Mapping[str, Array]) -> tuple[Finding, ...]:
+    """Whether a split_m that was set by hand could come from AscendC's own function."""
+    del inputs
+    if tiling.split_m is None:
+        return ()
+    shape, dtype = shapes["src"]
+    tile_shape = (min(tiling.tile_m, prod(shape[:-1])), shape[-1])
+    return (split_note(tile_shape, dtype, tiling.is_front, tiling.split_m),)
+
+
+_TEMP_BYTES = "temp_bytes"
+
+
+def _softmax_grad_derived(t: SoftmaxGradOperatorTiling) -> dict[str, int | None]:
+    """The temp in bytes, and the fields of SoftMaxTiling."""
+    return {_TEMP_BYTES: t.tmp_bytes, **asdict(t.soft_max_tiling)}
 
 
 def _softmax_grad_reference(
@@ -251,6 +277,17 @@ def _matmul_host(device: Device, shapes: Shapes, keys: MatmulKeys, nums: Mapping
     return matmul_tiling(device, tensors, MatmulChoice(**keys.model_dump()), nums)
 
 
+_MATMUL_DERIVED = (
+    *("base_m", "base_n", "base_k", "single_core_m", "single_core_n", "single_core_k", "load_ka", "load_kb"),
+    *("a1_num", "b1_num", "a2_num", "b2_num", "co1_num"),
+)
+
+
+def _matmul_derived(t: MatmulTiling) -> dict[str, int | None]:
+    """Blocks, lengths of loads, and buffers."""
+    return {name: getattr(t, name) for name in _MATMUL_DERIVED}
+
+
 def _matmul_work(t: MatmulTiling, block_dim: int) -> Work:
     own = [blocks_of_core(t, block_dim, core) for core in range(block_dim)]
     return Work(
@@ -273,6 +310,14 @@ def _matmul_reference(
     values = matmul_reference.matmul(a, b, bias, relu=keys.relu)
     bound = matmul_reference.matmul_bound(a, b, bias, output=outputs["c"].numpy.name, split_k=keys.split_k)
     return {"c": Reference(values, bound)}
+
+
+_FAG_DERIVED = ("cv_s1", "cv_s2", "vec_s1", "vec_s2")
+
+
+def _fag_derived(tiling: FagKernelTiling) -> dict[str, int | None]:
+    """The tiles, whoever decided on them."""
+    return {name: getattr(tiling.tiling.tiles, name, None) for name in _FAG_DERIVED}
 
 
 def _fag_work(tiling: FagKernelTiling, block_dim: int) -> Work:
@@ -316,6 +361,10 @@ OPERATORS = {
         host=_softmax_grad_host,
         reference=_softmax_grad_reference,
         shapes=_softmax_grad_shapes,
+        derived_names=(_TEMP_BYTES, *(field.name for field in fields(SoftMaxTiling))),
+        derived=_softmax_grad_derived,
+        notes=_softmax_grad_notes,
+        prescribed=frozenset({"split_m"}),
     ),
     "matmul": Operator(
         name="matmul",
@@ -330,6 +379,8 @@ OPERATORS = {
         kernel_type=KernelType.AIC_ONLY,
         work=_matmul_work,
         prescribed=_BLOCKS,
+        derived_names=_MATMUL_DERIVED,
+        derived=_matmul_derived,
     ),
     "matmul_bias": Operator(
         name="matmul_bias",
@@ -344,6 +395,8 @@ OPERATORS = {
         kernel_type=KernelType.AIC_ONLY,
         work=_matmul_work,
         prescribed=_BLOCKS,
+        derived_names=_MATMUL_DERIVED,
+        derived=_matmul_derived,
     ),
     "flash_attention_score_grad": Operator(
         name="flash_attention_score_grad",
@@ -366,6 +419,8 @@ OPERATORS = {
         notes=fag_notes,
         work=_fag_work,
         prescribed=PRESCRIBED,
+        derived_names=_FAG_DERIVED,
+        derived=_fag_derived,
     ),
     "fast_softmax_grad": Operator(
         name="fast_softmax_grad",

@@ -6,7 +6,7 @@ the modules that walk rows.
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Self
@@ -73,8 +73,7 @@ class Touched:
     end: int
 
 
-def _touched(row: Row) -> tuple[Touched, ...]:
-    ranges = row.op.touch(row)
+def _touched(row: Row, ranges: tuple[tuple[str, int, int], ...]) -> tuple[Touched, ...]:
     if not ranges:
         return ()
     operands = dict(row.operands)
@@ -113,8 +112,16 @@ class Template:
 
     @cached_property
     def touched(self) -> tuple[tuple[Touched, ...], ...]:
-        """What each row touches."""
-        return tuple(_touched(row) for row in self.rows)
+        """What each row touches; rows of one shape are asked once."""
+        known: dict[Hashable, tuple[tuple[str, int, int], ...]] = {}
+        found = []
+        for row in self.rows:
+            key = (row.op.opcode, row.params, row.mask_mode, row.mask_hi, row.mask_lo, row.operand_types, id(row.body))
+            ranges = known.get(key)
+            if ranges is None:
+                ranges = known[key] = row.op.touch(row)
+            found.append(_touched(row, ranges))
+        return tuple(found)
 
     def __len__(self) -> int:
         return len(self.columns["op"])

@@ -165,6 +165,8 @@ class AiCore(
         self._is_cube = self.is_aic
         self._pipes = frozenset(self.device.core[self.kind.value].pipes.value)
         self._buffers = frozenset(("GM", *self.device.core[self.kind.value].buffers.value))
+        self._own_pipes = frozenset(pipe for pipe in Pipe if pipe.name in self._pipes)
+        self._own_places = frozenset(place for place in Buffer if place.name in self._buffers)
         self._events: dict[HardEvent, set[int]] = {e: set() for e in HardEvent}
         self._steps: list[str] = []
         self._pipe: TPipe | None = None
@@ -416,7 +418,7 @@ class AiCore(
         """Append one row to the template being recorded."""
         if self.is_in_vector_function:
             raise self.fail(f"{op.api or op.name} inside a vector function, which holds micro-operations only")
-        self.settle()
+        mask = self.mask
         line, step = self.place()
         row = Row(
             op,
@@ -425,9 +427,9 @@ class AiCore(
             None if src0 is None else self.operand(src0),
             None if src1 is None else self.operand(src1),
             params,
-            self.mask.mode,
-            self.mask.hi,
-            self.mask.lo,
+            mask.mode,
+            mask.hi,
+            mask.lo,
             line=line,
             step=step,
             que=que,
@@ -452,8 +454,11 @@ class AiCore(
 
     def _check_core(self, op: Instruction, pipe: Pipe, *tensors: Tensor | None) -> None:
         """Find an instruction whose pipe or memory this core does not have."""
+        places = [self.buffer_of(t) for t in tensors if t is not None]
+        if pipe in self._own_pipes and all(place in self._own_places for place in places):
+            return
         missing = {pipe.name} - self._pipes
-        missing |= {self.buffer_of(t).name for t in tensors if t is not None} - self._buffers
+        missing |= {place.name for place in places} - self._buffers
         if missing:
             names = " and ".join(sorted(missing))
             self.report(CORE_ROLE, operand=op.api, got=names, wanted=self.kind.value)
@@ -466,7 +471,7 @@ class AiCore(
         """
         if isinstance(tensor, GlobalTensor):
             return Buffer.GM
-        place = self.device.buffer_of(tensor.position)
+        place = self._builder.places.get(tensor.position)
         if place is None:
             raise self.fail(f"{tensor.name}: arch {self.device.npu_arch} has no position {tensor.position.value}")
         return place
@@ -686,7 +691,29 @@ class AiCore(
             que.state = saved
 
     def finish(self) -> None:
-        """End of the kernel: what TPipe does then, and what must not be left behind."""
+        """End of the kernel: what TPipe does then, and what must not be left behind.
+
+        Cores that end alike share the rows; one that leaves something behind is looked at by itself.
+        """
+        builder = self._builder
+        key: Hashable = None
+        if not self._segment.rows:
+            state = builder.number(self._state()) if self._replayed is None else self._replayed.exit_number
+            key = (self._is_cube, state, tuple(q.identity for q in self.ques))
+        if key is not None and key in builder.ends_of_kernel:
+            template = builder.ends_of_kernel[key]
+            if template is not None:
+                builder.log_call(self._core, template, -1, [])
+        else:
+            noted, calls = builder.noted, builder.call_count
+            self._record_end()
+            if key is not None and builder.noted == noted:
+                builder.ends_of_kernel[key] = builder.last_template if builder.call_count > calls else None
+        self.end_pipe()
+        builder.ques |= self._ended
+
+    def _record_end(self) -> None:
+        """Record what the end of the kernel does."""
         self.settle()
         self._line_text = END_OF_KERNEL
         for que in self.ques:
@@ -699,8 +726,6 @@ class AiCore(
         if self._steps:
             raise self.fail(f"step {self._steps[-1]!r} was opened by trace_start and never closed")
         self._close_segment()
-        self.end_pipe()
-        self._builder.ques |= self._ended
 
     def _check_modes(self) -> None:
         """Find modes that are on when the kernel ends."""
@@ -738,15 +763,22 @@ def _frozen_names(kind: type) -> tuple[str, ...] | None:
 
 def _is_machinery(frame: FrameType) -> bool:
     """Whether a frame belongs to recording, not to a kernel."""
-    name: str = frame.f_globals.get("__name__", "")
+    return _is_own_module(frame.f_globals.get("__name__", ""))
+
+
+@functools.cache
+def _is_own_module(name: str) -> bool:
     return name.startswith(_OWN_MODULES) or name == "contextlib"
 
 
 def _line_of(frame: FrameType | None) -> str:
-    if frame is None:
-        return "?"
-    file = frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
-    return f"{file}:{frame.f_lineno}"
+    return "?" if frame is None else _line_text(frame.f_code.co_filename, frame.f_lineno)
+
+
+@functools.lru_cache(maxsize=4096)
+def _line_text(path: str, line: int) -> str:
+    file = path.replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{file}:{line}"
 
 
 def _pipe_of(op: Instruction) -> Pipe:

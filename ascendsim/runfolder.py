@@ -146,7 +146,7 @@ def _contents(
     result: RunResult, target: Path, time: Literal["us", "cycle"], painter: Painter, progress: Progress
 ) -> tuple[dict[str, bytes], PainterError | None]:
     """Every file's content, and why there are no pictures if there are none. They are drawn meanwhile."""
-    record, arrays = record_of(result, _relocated(result, target)), arrays_of(result)
+    record, arrays = record_of(result, relocated(result.scenario, result.folder, target)), arrays_of(result)
     makers: dict[str, Callable[[], bytes]] = {
         "report.md": lambda: report.markdown(result).encode(),
         "report.html": lambda: viewer.report_html(result).encode(),
@@ -175,17 +175,23 @@ def _json(value: object) -> bytes:
     return (json.dumps(value, indent=1, sort_keys=False, ensure_ascii=False) + "\n").encode()
 
 
-def _relocated(result: RunResult, target: Path) -> dict[str, Any]:
-    """The resolved scenario, file names relative to the run folder, so that it runs from there."""
-    scenario: dict[str, Any] = json.loads(json.dumps(dict(result.scenario)))
+def relocated(plain: Mapping[str, Any], folder: Path, target: Path) -> dict[str, Any]:
+    """Return a resolved scenario with file names relative to another folder, so that it runs from there.
+
+    Args:
+        plain: the scenario as plain values.
+        folder: where its file names start.
+        target: where they shall start.
+    """
+    scenario: dict[str, Any] = json.loads(json.dumps(dict(plain)))
     places = [*scenario.get("tensors", {}).values(), *scenario.get("expect", {}).get("values", {}).values()]
     for table in places:
         if "file" in table:
-            table["file"] = _from(target, result.folder / table["file"])
+            table["file"] = _from(target, folder / table["file"])
         if ":" in table.get("reference", ""):
-            table["reference"] = _from(target, result.folder / table["reference"])
+            table["reference"] = _from(target, folder / table["reference"])
     if "kernel" in scenario:
-        scenario["kernel"] = _from(target, result.folder / scenario["kernel"])
+        scenario["kernel"] = _from(target, folder / scenario["kernel"])
     return scenario
 
 

@@ -341,6 +341,12 @@ def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
+def ascendc_field(name: str) -> str:
+    """Return AscendC's spelling of a field: split_m is splitM."""
+    head, *tail = name.split("_")
+    return head + "".join(part.capitalize() for part in tail)
+
+
 def align_up(n: int, unit: int) -> int:
     """Return the smallest multiple of `unit` that is at least `n`."""
     return ceil_div(n, unit) * unit

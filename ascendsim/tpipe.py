@@ -226,7 +226,9 @@ class _Buffers:
     buffer_bytes: int = 0
     num: int = 0
 
-    def _identity(self) -> tuple[object, ...]:
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What tells it from others: equal ones are the same to a kernel."""
         return (
             type(self).__name__,
             self.index,
@@ -239,10 +241,10 @@ class _Buffers:
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Buffers) and self._identity() == other._identity()
+        return isinstance(other, _Buffers) and self.identity == other.identity
 
     def __hash__(self) -> int:
-        return hash(self._identity())
+        return hash(self.identity)
 
     def _tensor(self, slot: int, element: DType | str) -> LocalTensor:
         at = self.address_bytes + slot * self.buffer_bytes

@@ -141,7 +141,7 @@ LAYERS = {
     },
     "plot": {
         *("analysis", "colours", "critical", "device", "engine", "fidelity", "isa", "painter", "plan", "program"),
-        *("result", "roofline", "stored", "terms", "tmpsize", "trace", "tuning", "versus"),
+        *("result", "roofline", "stored", "terms", "tmpsize", "trace", "tune", "tuning", "versus"),
     },
     "user_code": {"errors", "files"},
     "files": {"errors"},
@@ -242,6 +242,11 @@ LAYERS = {
         *("checks", "device", "dtypes", "errors", "isa", "machine", "op_host", "op_kernel", "operators", "plan"),
         *("files", "report", "scenario", "terms", "tmpsize", "tpipe"),
     },
+    "tune": {
+        *("__init__", "errors", "files", "machine", "op_host", "plan", "progress", "result", "runfolder", "scenario"),
+        *("terms", "tune"),
+    },
+    "show_tune": {"tune"},
     "painter": {"errors"},
     "stored": {
         *("__init__", "comparison", "computed", "device", "dtypes", "dumps", "engine", "errors", "program", "result"),
@@ -302,8 +307,10 @@ LAYERS = {
             "show_rules",
             "show_fidelity",
             "show_tmp",
+            "show_tune",
             "tmpfolder",
             "tmpsize",
+            "tune",
             "versus",
             "window",
         ),

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.checks.lanes import Bytes, RowLanes, lanes_of, shape_of
+from ascendsim.checks.lanes import Bytes, RowLanes, lanes_of, shape_of, shared_lanes
 from ascendsim.isa.instruction import Row
 from ascendsim.program import Program, Template
 from ascendsim.terms import Buffer, HardEvent, Pipe
@@ -195,7 +195,9 @@ class Accesses:
         key = shape_of(template, row)
         known = self._shapes.get(key)
         if known is None:
-            known = self._shapes[key] = lanes_of(template, row)
+            known = self._shapes[key] = (
+                lanes_of(template, row) if row.body is not None else shared_lanes(key, template, row)
+            )
         return known
 
     def _steps(self, number: int, template: Template) -> tuple[Step, ...]:

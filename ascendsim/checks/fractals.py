@@ -21,7 +21,7 @@ from ascendsim.isa.instruction import Array, Operand, Row, Step
 from ascendsim.isa.mmad import factor, is_empty
 from ascendsim.isa.move import burst_geometry
 from ascendsim.looker import Looker
-from ascendsim.memory import Lanes
+from ascendsim.memory import Lanes, distinct
 from ascendsim.program import Template
 from ascendsim.terms import DATABLOCK_BYTES, FRACTAL_BYTES, Buffer, CO2Layout, Layout, ceil_div
 
@@ -118,7 +118,7 @@ def _distinct(numbers: Ints) -> Ints:
     flat = numbers.ravel()
     changes = np.ones(len(flat), np.bool_)
     np.not_equal(flat[1:], flat[:-1], out=changes[1:])
-    return np.unique(flat[changes])
+    return distinct(flat[changes])
 
 
 def _looked(template: Template, row: Row) -> _Mover:
@@ -342,7 +342,7 @@ class _Walk:
         length = int(to.max()) + 1 + FRACTAL_BYTES // width  # its last datablock may not be full
         all_sources, all_at = np.full(length, UNKNOWN), np.zeros(length, np.int64)
         all_sources[to], all_at[to] = sources, at
-        known = np.unique(sources[sources >= 0]).tolist()
+        known = _distinct(sources[sources >= 0]).tolist()
         return _Elements(frozenset(self._sources[n].template for n in known), start, width, all_sources, all_at)
 
     def _results(self, source: Source, start: int, width: int, at: Ints) -> _Elements:

@@ -8,11 +8,13 @@ from numpy.typing import NDArray
 
 from ascendsim.isa.instruction import Operand, Row
 from ascendsim.looker import Looker
-from ascendsim.memory import Lanes
+from ascendsim.memory import Lanes, distinct
 from ascendsim.program import Template
 from ascendsim.terms import Buffer
 
 Ints = NDArray[np.int64]
+_MOST_MARKS = 1 << 22
+"""Bytes that are marked one by one: more than an operand spans, but one with a stride that is out of bounds."""
 Bytes = slice | Ints
 """Bytes one behind the other as a slice, others in ascending order."""
 
@@ -42,6 +44,25 @@ def lanes_of(template: Template, row: Row) -> RowLanes:
                 found.setdefault((role, note.writes), []).append(note.at)
     is_plain = looker.is_plain and row.body is None
     return RowLanes({key: _joined(parts) for key, parts in found.items()}, is_plain)
+
+
+_SHARED: dict[Hashable, RowLanes] = {}
+"""What rows of a shape touch, of all programs of this process: a search looks at many that are nearly alike."""
+_MOST_SHARED = 8192
+_MOST_SHARED_BYTES = 1024
+"""Of a list of bytes that is kept; ranges are short whatever they hold."""
+
+
+def shared_lanes(shape: Hashable, template: Template, row: Row) -> RowLanes:
+    """Return `lanes_of` a row without a body, given its `shape_of`; what is short is kept for other programs."""
+    known = _SHARED.get(shape)
+    if known is None:
+        known = lanes_of(template, row)
+        if all(isinstance(at, slice) or at.nbytes <= _MOST_SHARED_BYTES for at in known.lanes.values()):
+            if len(_SHARED) == _MOST_SHARED:
+                _SHARED.clear()
+            _SHARED[shape] = known
+    return known
 
 
 def gm_lanes_of(template: Template, row: Row) -> tuple[tuple[str, bool, Bytes], ...]:
@@ -82,4 +103,12 @@ def shape_of(template: Template, row: Row) -> Hashable:
 def _joined(parts: list[Lanes]) -> Bytes:
     if len(parts) == 1 and parts[0].strides == (1,):
         return slice(parts[0].first, parts[0].first + parts[0].size)
-    return np.unique(np.concatenate([part.offsets for part in parts]))
+    first, end = min(part.bounds[0] for part in parts), max(part.bounds[1] for part in parts)
+    if end - first > _MOST_MARKS:
+        return distinct(np.concatenate([part.offsets for part in parts]))
+    marks = np.zeros(end - first, np.bool_)
+    for part in parts:
+        marks[part.offsets - first] = True
+    if marks.all():
+        return slice(first, end)
+    return np.flatnonzero(marks) + first

@@ -16,7 +16,7 @@ from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa.mmad import MMAD_INIT
 from ascendsim.library import is_library
-from ascendsim.memory import Bytes
+from ascendsim.memory import Bytes, distinct
 from ascendsim.program import Program
 from ascendsim.terms import Buffer, Pipe, TPosition
 
@@ -251,7 +251,7 @@ def _distinct(stores: Ints) -> list[int]:
     first = int(stores[0])
     if (stores == first).all():
         return [first] if first >= 0 else []
-    return [store for store in np.unique(stores).tolist() if store >= 0]
+    return [store for store in distinct(stores).tolist() if store >= 0]
 
 
 def _unused(program: Program, device: Device) -> Iterator[Finding]:

@@ -37,7 +37,7 @@ from ascendsim.layout import (
     fixpipe_nd_offsets,
     fixpipe_nz_offsets,
 )
-from ascendsim.memory import Lanes, LocalTensor, Tensor
+from ascendsim.memory import Lanes, LocalTensor, Tensor, distinct
 from ascendsim.terms import (
     CUBE_SIDE,
     DATABLOCK_BYTES,
@@ -406,7 +406,7 @@ def _writes_once(row: Row, tensors: tuple[TensorRef, ...], device: Device, where
     if _is_empty(row) or row.param("dst_stride") <= 0:
         return []
     at = _moves(row).dst
-    twice = at.size - np.unique(at).size
+    twice = at.size - distinct(at).size
     if not twice:
         return []
     what = "dst_nd_stride" if _is_nd(row) and row.param("dst_stride") >= row.param("n_size") else "dst_stride"

@@ -207,8 +207,21 @@ class Row:
         """The operands that are present, with their roles."""
         if self.body is not None:
             return tuple((use.role, use.operand) for use in self.body.uses)
-        present = (("dst", self.dst), ("src0", self.src0), ("src1", self.src1), ("src2", self.src2))
-        return tuple((role, o) for role, o in present if o is not None)
+        found = []
+        if self.dst is not None:
+            found.append(("dst", self.dst))
+        if self.src0 is not None:
+            found.append(("src0", self.src0))
+        if self.src1 is not None:
+            found.append(("src1", self.src1))
+        if self.src2 is not None:
+            found.append(("src2", self.src2))
+        return tuple(found)
+
+    @property
+    def operand_types(self) -> tuple[DType | None, ...]:
+        """The element types of dst, src0, src1 and src2."""
+        return tuple(None if o is None else o.dtype for o in (self.dst, self.src0, self.src1, self.src2))
 
     @property
     def scalar_dtype(self) -> DType:

@@ -11,6 +11,7 @@ Source: asc-devkit 9.1.0, softmax tiling (host) / softmax_tiling_func (kernel).
 """
 
 from collections.abc import Sequence
+from math import prod
 from typing import Final, Literal
 
 from ascendsim.dtypes import FLOAT, HALF
@@ -34,6 +35,7 @@ from ascendsim.op_host.softmax_tiles import (
     basic_block_rows,
     host_rows,
     row_sum_floats,
+    tiling_fields,
     whole_groups,
 )
 from ascendsim.terms import DATABLOCK_BYTES, REPEAT_BYTES
@@ -56,7 +58,9 @@ __all__ = [
     "row_cost_floats",
     "row_sum_floats",
     "soft_max_grad_kernel_tiling",
+    "soft_max_grad_splits",
     "soft_max_grad_tiling_func",
+    "soft_max_grad_tiling_of_split",
 ]
 
 TmpSizeFunction = Literal["GetSoftMaxGradMinTmpSize", "GetSoftMaxGradMaxTmpSize"]
@@ -259,6 +263,34 @@ def soft_max_grad_tiling_func(
     Source: asc-devkit 9.1.0, softmax tiling (host).
     """
     return tiling_or_raise(cann_outcome_tiling(shape, data_type_size, local_work_space_size, is_front))
+
+
+def soft_max_grad_tiling_of_split(shape: Sequence[int], data_type_size: int, split_m: int) -> SoftMaxTiling:
+    """Return the 16 fields with a tile height of one's own, whether the host function can give it or not.
+
+    Args:
+        shape: axes [elements], rank 1 or more.
+        data_type_size: bytes of an element, 2 (half) or 4 (float).
+        split_m: rows of a full tile, 1 to M.
+    """
+    k = shape[-1]
+    return tiling_fields(Uint32(), prod(shape[:-1]), k, DATABLOCK_BYTES // data_type_size, split_m)
+
+
+def soft_max_grad_splits(shape: Sequence[int], data_type_size: int, is_front: bool) -> dict[int, int]:
+    """Return every tile height that `soft_max_grad_tiling_func` can give, with the least temp bytes that give it.
+
+    Args:
+        shape: axes [elements], rank 1 or more.
+        data_type_size: bytes of an element, 2 (half) or 4 (float).
+        is_front: the result is one datablock per row.
+    """
+    m, k = prod(shape[:-1]), shape[-1]
+    row_bytes = FLOAT.bytes * row_cost_floats(k, data_type_size, is_front)
+    found: dict[int, int] = {}
+    for fit in range(1, m + 1):
+        found.setdefault(host_rows(Uint32(), fit, m, k), fit * row_bytes)
+    return {split: found[split] for split in sorted(found) if split}
 
 
 def soft_max_grad_kernel_tiling(

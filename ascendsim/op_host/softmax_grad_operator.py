@@ -5,14 +5,34 @@ from typing import Literal
 
 from ascendsim.device import Device
 from ascendsim.dtypes import DType
-from ascendsim.errors import InputError
+from ascendsim.errors import Finding, InputError, Rule
 from ascendsim.op_host.softmax import (
     SoftMaxTiling,
     fitting_tmp_size,
     get_soft_max_grad_min_tmp_size,
+    soft_max_grad_splits,
     soft_max_grad_tiling_func,
+    soft_max_grad_tiling_of_split,
 )
 from ascendsim.terms import DATABLOCK_BYTES, align_up, ceil_div
+
+SPLIT_NEVER = Rule(
+    "W-SMG-SPLIT",
+    "split_m = {got} by hand: SoftMaxGradTilingFunc gives it for no temp of a tile of {m} x {k}, so a kernel gets it "
+    "from constants only; it gives {wanted}",
+    "take one that it gives, or leave split_m out",
+    "asc-devkit 9.1.0, softmax tiling (host)",
+    condition="A scenario sets split_m of SoftmaxGrad's tiling by hand, and SoftMaxGradTilingFunc never returns it.",
+)
+SPLIT_GIVEN = Rule(
+    "I-SMG-SPLIT",
+    "split_m = {got} by hand: SoftMaxGradTilingFunc gives it for a tile of {m} x {k} from a temp of {wanted} B on",
+    "leave split_m out, and set tmp_bytes = {wanted}",
+    "asc-devkit 9.1.0, softmax tiling (host)",
+    condition="A scenario sets split_m of SoftmaxGrad's tiling by hand, and SoftMaxGradTilingFunc can return it.",
+)
+_MOST_NAMED = 4
+"""Tile heights that a finding names: those next to the one that was asked for."""
 
 TmpBytes = int | Literal["max", "min", "framework"]
 
@@ -85,6 +105,7 @@ def operator_tiling(
     is_front: bool,
     ori_k: int | None,
     nums: tuple[int, int, int],
+    split_m: int | None = None,
 ) -> SoftmaxGradOperatorTiling:
     """Return the operator's tiling.
 
@@ -98,6 +119,8 @@ def operator_tiling(
         is_front: only the row sums.
         ori_k: columns that are data, None for all.
         nums: buffers of the queues in_grad, in_p, out.
+        split_m: rows that SoftmaxGrad works off at once, None for what SoftMaxGradTilingFunc gives. All 16 fields of
+            its tiling follow from it.
 
     Raises:
         InputError: a value that no kernel can use.
@@ -112,18 +135,34 @@ def operator_tiling(
     left = device.ub.safe_bytes.value - queues
     temp = _temp_bytes(tmp_bytes, tile_shape, dtype, is_front, device, left)
     work = temp or max(0, device.ub.pop_stack_end_bytes.value - queues)
+    if split_m is None:
+        soft_max_tiling = soft_max_grad_tiling_func(tile_shape, dtype.bytes, work, is_front)
+    else:
+        soft_max_tiling = soft_max_grad_tiling_of_split(tile_shape, dtype.bytes, min(split_m, tile_shape[0]))
     return SoftmaxGradOperatorTiling(
         m=m,
         k=k,
         ori_k=k if ori_k is None else ori_k,
         tile_m=tile_shape[0],
         tmp_bytes=temp,
-        soft_max_tiling=soft_max_grad_tiling_func(tile_shape, dtype.bytes, work, is_front),
+        soft_max_tiling=soft_max_tiling,
         is_front=is_front,
         in_grad_num=nums[0],
         in_p_num=nums[1],
         out_num=nums[2],
     )
+
+
+def split_note(tile_shape: tuple[int, int], dtype: DType, is_front: bool, split_m: int) -> Finding:
+    """Return whether SoftMaxGradTilingFunc could give a tile height that was set by hand, and for which temp."""
+    m, k = tile_shape
+    split, given = min(split_m, m), soft_max_grad_splits(tile_shape, dtype.bytes, is_front)
+    fill = {"m": m, "k": k}
+    if split in given:
+        return SPLIT_GIVEN.finding("tiling.split_m", operand="split_m", got=split, wanted=given[split], fill=fill)
+    near = sorted(sorted(given, key=lambda one: (abs(one - split), one))[:_MOST_NAMED])
+    wanted = ", ".join(map(str, near))
+    return SPLIT_NEVER.finding("tiling.split_m", operand="split_m", got=split, wanted=wanted, fill=fill)
 
 
 def queue_bytes(tile_shape: tuple[int, int], dtype: DType, is_front: bool, nums: tuple[int, int, int]) -> int:

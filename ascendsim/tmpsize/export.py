@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from ascendsim.dtypes import DType
 from ascendsim.errors import InputError
 from ascendsim.op_host.softmax_outcome import SoftMaxTiling
-from ascendsim.terms import DataFormat
+from ascendsim.terms import DataFormat, ascendc_field
 from ascendsim.tmpsize.answer import TmpChoice, TmpSize
 from ascendsim.tmpsize.apis import Call
 
@@ -103,7 +103,7 @@ def host_lines(answer: TmpSize, choice: TmpChoice) -> str:
     host = _HOSTS[call.api](call)
     axes = ", ".join(str(axis) for axis in call.shape)
     kernel = "LogSoftMaxTiling" if host.struct == "LogSoftMaxTiling" else "SoftMaxTiling"
-    fields = [(_field(name), value) for name, value in asdict(tiling).items()]
+    fields = [(ascendc_field(name), value) for name, value in asdict(tiling).items()]
     return "\n".join(
         [
             f"// {answer.title}, NpuArch {call.npu_arch}: temp and tiling found by ascendsim tmpsize.",
@@ -124,12 +124,6 @@ def host_lines(answer: TmpSize, choice: TmpChoice) -> str:
             "",
         ]
     )
-
-
-def _field(name: str) -> str:
-    """AscendC's spelling of a field: split_m is splitM."""
-    head, *tail = name.split("_")
-    return head + "".join(part.capitalize() for part in tail)
 
 
 def _bool(value: bool) -> str:

@@ -1,12 +1,49 @@
 """The table of all codes, part 4: SoftmaxGrad calls in kernels."""
 
-from codes_harness import A310B, A310P, A950, B2, kernels
+from codes_harness import A310B, A310P, A950, B2, entry, kernels
 
 from ascendsim.dtypes import dtype
 from ascendsim.memory import LocalTensor
 from ascendsim.op_host.softmax import soft_max_grad_tiling_func
 from ascendsim.op_kernel.softmax_grad import SoftMaxShapeInfo, softmax_grad, softmax_grad_front
+from ascendsim.scenario import load_scenario
 from ascendsim.terms import Pipe, TPosition
+
+TILE = {"tensors.grad.shape": [48, 128], "tensors.src.shape": [48, 128], "tensors.dst.shape": [48, 128],
+        "tiling.tile_m": 16, "block_dim": 1}  # fmt: skip
+"""What makes the shipped scenario one of a tile of 16 x 128."""
+
+
+def by_hand(split_m):
+    """What the notes of a scenario with split_m by hand say; None for SoftMaxGradTilingFunc's own."""
+    more = {} if split_m is None else {"tiling.split_m": split_m}
+    scenario = load_scenario("softmaxgrad_960x960_float", TILE | more)
+    operator = scenario.find_operator()
+    shapes = {name: (tuple(spec.shape), spec.element) for name, spec in scenario.tensors.items()}
+    return operator.notes(shapes, operator.tiling_model.model_validate(scenario.tiling), {})
+
+
+entry(
+    "W-SMG-SPLIT",
+    lambda: by_hand(12),
+    lambda: by_hand(None),
+    (
+        (
+            "split_m = 12 by hand: SoftMaxGradTilingFunc gives it for no temp of a tile of 16 x 128, so a kernel gets "
+            "it from constants only; it gives 6, 7, 8, 16"
+        ),
+        "take one that it gives, or leave split_m out",
+    ),
+)
+entry(
+    "I-SMG-SPLIT",
+    lambda: by_hand(5),
+    lambda: by_hand(None),
+    (
+        "split_m = 5 by hand: SoftMaxGradTilingFunc gives it for a tile of 16 x 128 from a temp of 4160 B on",
+        "leave split_m out, and set tmp_bytes = 4160",
+    ),
+)
 
 ND, NZ = {}, {"data_format": "NZ"}
 FRONT, BLOCKS = {"is_front": True, "kind": "float"}, {"is_basic_block": True, "kind": "float"}

@@ -1,0 +1,153 @@
+"""The answer of `ascendsim tune` for the terminal, as lines."""
+
+from collections.abc import Iterator, Sequence
+
+from ascendsim.tune.answers import CYCLES, OBJECTIVES, Answer, Cells, Gain, Sensitivity
+from ascendsim.tune.evaluation import DROPPED, LEFT_OUT, TIMED
+from ascendsim.tune.space import value_text
+
+MOST_EFFECTS = 12
+"""Values of a field that the table of effects shows: those next to the best one."""
+_LEAST_PART = 0.001
+"""Share of the default's makespan below which a part of the gain is left out."""
+
+
+def page(found: Answer, top: int) -> Iterator[str]:
+    """Yield what the command prints, line by line; `top` ranks are listed."""
+    yield from _head(found)
+    if found.best is None:
+        yield "no candidate was timed"
+        return
+    yield ""
+    yield from _ranking(found, top)
+    yield ""
+    yield from _sensitivity(found)
+    if len(found.objectives) > 1:
+        yield ""
+        yield from _front(found, top)
+    yield ""
+    yield from _against_default(found)
+
+
+def closing(evaluated: int, resumed: int, files: Sequence[object]) -> Iterator[str]:
+    """Yield what a search has done, and its files."""
+    yield f"{evaluated} evaluated now, {resumed} known before" if resumed else f"{evaluated} evaluated"
+    for file in files:
+        yield f"wrote {file}"
+
+
+def _head(found: Answer) -> Iterator[str]:
+    setup = found.setup
+    fields = ", ".join(f"{f.name} ({len(f.values)})" for f in setup.space.fields)
+    yield f"{setup.scenario.name} on {setup.scenario.load_device().name}: {setup.space.count} points of {fields}"
+    for constraint in setup.constraints:
+        yield f"where {constraint.text}"
+    timed = sum(found.counts.get(TIMED, {}).values())
+    yield f"{timed} timed, {sum(found.counts.get(DROPPED, {}).values())} dropped before simulation"
+    for kind in (DROPPED, LEFT_OUT):
+        for code, count in found.counts.get(kind, {}).items():
+            yield f"  {count} {kind}: {code}"
+
+
+def _ranking(found: Answer, top: int) -> Iterator[str]:
+    more = f", ties with the best: {found.ties}" if found.ties > 1 else ""
+    yield f"Best {min(top, len(found.ranked))} of {len(found.ranked)} by {' and '.join(found.objectives)}{more}"
+    yield from _table(_heads(found), [_cells(found, place, row) for place, row in enumerate(found.ranked[:top], 1)])
+    if found.objectives[0] == CYCLES:
+        yield _tie_text(found)
+
+
+def _tie_text(found: Answer) -> str:
+    if found.error is None:
+        return "The model states no error for this kernel on this part, so no differences are called ties."
+    text = f"The model may be off by {found.error:.1%} here (nine times in ten): "
+    if found.ties == 1:
+        return f"{text}the best is ahead by more than that."
+    return f"{text}the {found.ties} marked = cannot be told apart."
+
+
+def _heads(found: Answer) -> tuple[str, ...]:
+    fields = tuple(f.name for f in found.setup.space.fields)
+    extra = tuple(name for name in found.objectives if name != CYCLES)
+    return ("", "number", *fields, "cycles", "us", "over best", *(OBJECTIVES[name] for name in extra), "bound", "busy")
+
+
+def _cells(found: Answer, place: int, row: Cells) -> tuple[str, ...]:
+    assert found.best is not None
+    fields = tuple(_text(row[f.name]) for f in found.setup.space.fields)
+    extra = tuple(_text(row[OBJECTIVES[name]]) for name in found.objectives if name != CYCLES)
+    cycles, best = row[CYCLES], found.best[CYCLES]
+    assert isinstance(cycles, int)
+    assert isinstance(best, int)
+    is_tie = found.objectives[0] == CYCLES and 1 < found.ties >= place
+    over = f"{cycles / max(1, best) - 1:+.1%}"
+    return (
+        f"{place}{'=' if is_tie else ' '}",
+        _text(row["candidate"]),
+        *fields,
+        str(cycles),
+        f"{found.us(row):.2f}",
+        over,
+        *extra,
+        _text(row["bound"]),
+        f"{row['bound_share']:.1%}",
+    )
+
+
+def _sensitivity(found: Answer) -> Iterator[str]:
+    what = OBJECTIVES[found.objectives[0]]
+    yield f"What each field matters: least {what} with each of its values, and its worst value over the best of all"
+    rows = [(s.field, f"{s.spread:+.1%}", _effects(s)) for s in found.sensitivities]
+    yield from _table(("field", "spread", f"value: {what}"), rows, left=(0, 2))
+
+
+def _effects(sensitivity: Sensitivity) -> str:
+    effects = sensitivity.effects
+    if len(effects) > MOST_EFFECTS:
+        known = [i for i, e in enumerate(effects) if e.best is not None]
+        best = min(known, key=lambda i: (effects[i].best or 0, i))
+        first = max(0, min(best - MOST_EFFECTS // 2, len(effects) - MOST_EFFECTS))
+        effects = effects[first : first + MOST_EFFECTS]
+    return ", ".join(f"{value_text(e.value)}: {'-' if e.best is None else e.best}" for e in effects)
+
+
+def _front(found: Answer, top: int) -> Iterator[str]:
+    shown = found.front[:top]
+    yield f"Pareto front of {' and '.join(found.objectives)}: {len(found.front)} candidates"
+    yield from _table(_heads(found), [_cells(found, len(found.ranked) + 1, row) for row in shown], skip=1)
+
+
+def _against_default(found: Answer) -> Iterator[str]:
+    if found.default is None:
+        yield f"The scenario as it stands was not timed{': ' + found.why_no_default if found.why_no_default else ''}"
+        return
+    own = ", ".join(f"{f.name} = {_text(found.default[f.name])}" for f in found.setup.space.fields)
+    yield f"Default: {own}"
+    if found.gain is not None:
+        yield from _gain(found.gain)
+
+
+def _gain(gain: Gain) -> Iterator[str]:
+    tie = "; a tie: less than the model's stated error" if gain.is_tie and gain.share else ""
+    yield f"Best against default: {gain.best_cycles} cycles against {gain.default_cycles}, gain {gain.share:.1%}{tie}"
+    shown = [p for p in gain.parts if abs(p.saved_cycles) >= _LEAST_PART * gain.default_cycles]
+    if not shown:
+        return
+    yield f"Where the cycles of {gain.pipe} go, mean of its cores"
+    rows = [(p.what, f"{p.default_cycles:.0f}", f"{p.best_cycles:.0f}", f"{-p.saved_cycles:+.0f}") for p in shown]
+    yield from _table(("", "default", "best", "difference"), rows, left=(0,))
+
+
+def _text(cell: object) -> str:
+    return "-" if cell is None else value_text(cell) if isinstance(cell, int | str) else str(cell)
+
+
+def _table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (), skip: int = 0
+) -> Iterator[str]:
+    """Yield a table; columns are as wide as need be, numbers to the right. The first `skip` columns are left out."""
+    lines = [heads, *rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
+    for line in lines:
+        cells = [line[i].ljust(w) if i in left else line[i].rjust(w) for i, w in enumerate(widths) if i >= skip]
+        yield "  ".join(cells).rstrip()

@@ -1,0 +1,342 @@
+"""The results of a search in one file, and beside it, while a search runs, a journal that nothing can damage for long.
+
+The journal gets each row as it comes: one line of JSON, the first line saying what the search is. At the end, or when
+the search is interrupted, all rows go into the file, whole and in the order of their numbers, and the journal is
+removed. So a search that is killed loses at most the row that was being written, and the file's bytes do not depend on
+who evaluated what, or when.
+"""
+
+import csv
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Protocol, Self
+
+from ascendsim import __version__
+from ascendsim.errors import InputError
+from ascendsim.files import is_file
+from ascendsim.runfolder import write_whole
+from ascendsim.scenario import Scenario
+from ascendsim.tune.constraints import check_names
+from ascendsim.tune.evaluation import Cell, Row, Setup
+from ascendsim.tune.space import Field, Space, Value, value_text
+
+SCHEMA = 1
+JOURNAL = ".journal"
+"""What a journal's name ends in, behind that of its file."""
+_COMMENT = "# ascendsim tune "
+_FINDINGS = "findings"
+"""The column that may be an empty text."""
+FRACTIONS = frozenset({"bound_share"})
+"""Columns of numbers that are not whole."""
+TEXTS = frozenset({"status", "code", "bound", _FINDINGS, "digest", "reason"})
+"""Columns of texts."""
+
+
+class Table(Protocol):
+    """How rows lie in a file."""
+
+    def dump(self, head: Mapping[str, Any], columns: Sequence[str], rows: Sequence[Row], setup: Setup) -> bytes:
+        """Return the file's bytes."""
+
+    def load(self, path: Path) -> tuple[dict[str, Any], list[list[Any]]]:
+        """Return the head and the cells of each row.
+
+        Raises:
+            ValueError, KeyError, TypeError: the file is none of these.
+        """
+
+
+class CsvTable:
+    """Comma-separated values; the first line is a comment with the head."""
+
+    def dump(self, head: Mapping[str, Any], columns: Sequence[str], rows: Sequence[Row], setup: Setup) -> bytes:
+        """Return the file's bytes."""
+        del setup
+        text = io.StringIO()
+        text.write(_COMMENT + json.dumps(head, separators=(",", ":")) + "\n")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([_cell_text(cell) for cell in row] for row in rows)
+        return text.getvalue().encode()
+
+    def load(self, path: Path) -> tuple[dict[str, Any], list[list[Any]]]:
+        """Return the head and the cells of each row, as texts."""
+        first, _, rest = path.read_text(encoding="utf-8").partition("\n")
+        if not first.startswith(_COMMENT) or not rest.endswith("\n"):
+            raise ValueError("no results of ascendsim tune, or cut short")
+        lines = list(csv.reader(io.StringIO(rest), strict=True))
+        return json.loads(first.removeprefix(_COMMENT)), [lines[0], *lines[1:]]
+
+
+def _cell_text(cell: Cell) -> str:
+    return "" if cell is None else value_text(cell) if isinstance(cell, int | str) else repr(cell)
+
+
+def head_of(setup: Setup, place: Path) -> dict[str, Any]:
+    """Return what a search is, as plain values: a file belongs to it if it says the same.
+
+    Args:
+        setup: of the search.
+        place: the folder of its results, from where the files of the scenario are named.
+    """
+    scenario = setup.scenario
+    names_files = scenario.kernel is not None or any(spec.file is not None for spec in scenario.tensors.values())
+    return {
+        "schema": SCHEMA,
+        "ascendsim": __version__,
+        "setup": setup_digest(setup),
+        "where": list(setup.where),
+        "space": [
+            {"field": field.name, "keys": list(field.keys), "values": list(field.values)}
+            for field in setup.space.fields
+        ],
+        "folder": Path(os.path.relpath(scenario.folder, place)).as_posix() if names_files else ".",
+        "scenario": scenario.resolved(),
+    }
+
+
+def setup_digest(setup: Setup) -> str:
+    """Return SHA-256 over what rows are a function of beside the point: scenario, device, and a kernel's own file."""
+    scenario = setup.scenario
+    h = hashlib.sha256(json.dumps(scenario.resolved(), sort_keys=True).encode())
+    h.update(scenario.load_device().model_dump_json(by_alias=True).encode())
+    h.update(kernel_digest(scenario).encode())
+    return h.hexdigest()
+
+
+def kernel_digest(scenario: Scenario) -> str:
+    """Return SHA-256 of the file of a user's own kernel, "" where there is none.
+
+    Raises:
+        InputError: the file is not there.
+    """
+    if scenario.kernel is None:
+        return ""
+    path = scenario.folder / scenario.kernel.partition(":")[0]
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise InputError(f"kernel = {scenario.kernel!r}: {path} cannot be read: {error.strerror}") from None
+
+
+def setup_of(head: Mapping[str, Any], place: Path) -> Setup:
+    """Return the setup that a head describes; `place` is the folder of its results."""
+    space = Space(tuple(Field(f["field"], tuple(f["keys"]), tuple(f["values"])) for f in head["space"]))
+    scenario = Scenario.model_validate({**head["scenario"], "folder": place / head["folder"]})
+    return Setup(scenario, space, tuple(head["where"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What a file of results holds.
+
+    Attributes:
+        setup: of the search.
+        rows: by number.
+    """
+
+    setup: Setup
+    rows: Mapping[int, Row]
+
+
+def load_results(path: Path, table: Table) -> Results:
+    """Read results, with what a journal beside them adds.
+
+    Raises:
+        InputError: nothing there, or no results, or those of another version's schema.
+    """
+    if not is_file(path) and not is_file(journal_of(path)):
+        raise InputError(f"{path}: no such file; ascendsim tune SCENARIO --vary FIELD=VALUES --out {path} makes one")
+    head, rows = _read(path, table)
+    setup = setup_of(head, path.parent)
+    return Results(setup, {int(row[0]): _typed(row, setup, path) for row in rows})
+
+
+def _read(path: Path, table: Table) -> tuple[dict[str, Any], list[list[Any]]]:
+    """The head and all rows of a file and its journal.
+
+    Raises:
+        InputError: they are none, or of two searches.
+    """
+    found: list[tuple[Path, dict[str, Any], list[list[Any]]]] = []
+    if is_file(path):
+        try:
+            head, lines = table.load(path)
+            found.append((path, head, lines))
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        except (ValueError, KeyError, TypeError, IndexError, LookupError, csv.Error) as error:
+            raise InputError(
+                f"{path}: no results of ascendsim tune, or damaged ({error}); name another file, or remove it and "
+                "search again"
+            ) from None
+    journal = journal_of(path)
+    if is_file(journal):
+        found.append((journal, *_read_journal(journal)))
+    rows: list[list[Any]] = []
+    for file, head, lines in found:
+        _check_head(file, head)
+        if head != found[0][1]:
+            raise InputError(
+                f"{file}: is of another search than {path}; remove it, or name another file for this search with --out"
+            )
+        if not lines or list(lines[0]) != list(setup_of(head, path.parent).columns):
+            raise InputError(f"{file}: damaged: its columns are not those of its search; remove it and search again")
+        rows += lines[1:]
+    return found[0][1], rows
+
+
+def _read_journal(journal: Path) -> tuple[dict[str, Any], list[list[Any]]]:
+    """Head and rows of a journal; what follows the last whole line was cut off when its search was killed."""
+    try:
+        lines = journal.read_bytes().split(b"\n")[:-1]
+        first = json.loads(lines[0])
+        return first["head"], [first["columns"], *map(json.loads, lines[1:])]
+    except OSError as error:
+        raise InputError(f"{journal}: cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, IndexError):
+        raise InputError(
+            f"{journal}: damaged: no journal of ascendsim tune; remove it, and what only it holds is searched again"
+        ) from None
+
+
+def _check_head(file: Path, head: Mapping[str, Any]) -> None:
+    schema = head.get("schema") if isinstance(head, dict) else None
+    if schema != SCHEMA:
+        newer = isinstance(schema, int) and schema > SCHEMA
+        what = "is newer than this version of ascendsim; upgrade" if newer else "is no schema of results"
+        raise InputError(f"{file}: schema = {schema!r} {what}; this version reads schema {SCHEMA}")
+
+
+def _typed(cells: Sequence[Any], setup: Setup, file: Path) -> Row:
+    """Cells as numbers, words and None, whatever the file had them as."""
+    fields = {field.name: field for field in setup.space.fields}
+    try:
+        return tuple(_typed_cell(name, cell, fields) for name, cell in zip(setup.columns, cells, strict=True))
+    except (ValueError, KeyError, TypeError):
+        number = cells[0] if cells else "?"
+        raise InputError(
+            f"{file}: damaged: the row of candidate {number} is none of this search; remove the file and search again"
+        ) from None
+
+
+def _typed_cell(name: str, cell: Any, fields: Mapping[str, Field]) -> Cell:
+    if cell is None or cell == "":
+        return cell if name == _FINDINGS else None
+    if name in fields:
+        return cell if isinstance(cell, int) else _field_value(str(cell), fields[name])
+    if name in TEXTS:
+        return str(cell)
+    return float(cell) if name in FRACTIONS else int(cell)
+
+
+def _field_value(text: str, field: Field) -> Value:
+    """A value of a field, or what the scenario as it stands has, which may lie outside of the space."""
+    if text in map(value_text, field.values):
+        return field.read(text)
+    return {"true": True, "false": False}.get(text, int(text) if text.lstrip("-").isdigit() else text)
+
+
+def journal_of(path: Path) -> Path:
+    """Return the journal of a file of results."""
+    return path.with_name(path.name + JOURNAL)
+
+
+class Store:
+    """The results of a running search. Use as a context: whatever ends it, what is done is kept.
+
+    Args:
+        path: the file.
+        table: how rows lie in it.
+        setup: of the search.
+
+    Raises:
+        InputError: there are results of another search, or damaged ones, or nothing can be written there.
+    """
+
+    def __init__(self, path: Path, table: Table, setup: Setup) -> None:
+        self._path, self._table, self._setup = path, table, setup
+        self._head = head_of(setup, path.parent)
+        self.rows: dict[int, Row] = {}
+        if is_file(path) or is_file(journal_of(path)):
+            self._take_over()
+        self.resumed = len(self.rows)
+        """How many rows were there before."""
+        self._journal: IO[bytes] | None = None
+
+    def _take_over(self) -> None:
+        head, rows = _read(self._path, self._table)
+        if head != self._head:
+            raise InputError(
+                f"--out {self._path}: holds {_difference(head, self._head)}; name another file, or remove it"
+            )
+        self.rows = {int(row[0]): _typed(row, self._setup, self._path) for row in rows}
+
+    def __enter__(self) -> Self:
+        journal = journal_of(self._path)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            head = json.dumps({"head": self._head, "columns": self._setup.columns}).encode()
+            lines = [head, *(json.dumps(self.rows[number]).encode() for number in sorted(self.rows))]
+            write_whole(journal, b"\n".join(lines) + b"\n")
+            self._journal = journal.open("ab")
+        except OSError as error:
+            raise InputError(f"--out {self._path}: cannot be written: {error.strerror}; name another file") from None
+        return self
+
+    def add(self, row: Row) -> None:
+        """Keep a row."""
+        assert self._journal is not None
+        number = row[0]
+        assert isinstance(number, int)
+        if number in self.rows:
+            return
+        self.rows[number] = row
+        self._journal.write(json.dumps(row).encode() + b"\n")
+        self._journal.flush()
+
+    def __exit__(self, *_: object) -> None:
+        assert self._journal is not None
+        self._journal.close()
+        rows = [self.rows[number] for number in sorted(self.rows)]
+        try:
+            write_whole(self._path, self._table.dump(self._head, self._setup.columns, rows, self._setup))
+            journal_of(self._path).unlink(missing_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"--out {self._path}: cannot be written: {error.strerror}; what is done stands in "
+                f"{journal_of(self._path)}"
+            ) from None
+
+
+def _difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    """What another search is, in words."""
+    before, now = there.get("ascendsim"), here["ascendsim"]
+    if before != now:
+        return f"a search of ascendsim {before}, whose numbers may differ from those of {now}"
+    if there.get("space") != here["space"]:
+        fields = ", ".join(f"{f['field']} ({len(f['values'])} values)" for f in there.get("space", []))
+        return f"a search of another space: {fields or 'none'}"
+    if there.get("where") != here["where"]:
+        return f"a search under other constraints: {'; '.join(there.get('where', [])) or 'none'}"
+    return "a search of another scenario, device or kernel file"
+
+
+def check_setup(setup: Setup) -> None:
+    """Refuse constraints over names that nothing has.
+
+    Raises:
+        InputError: names the constraint and its column.
+    """
+    numbers = [*(f.name for f in setup.space.fields), *setup.given, *setup.derived_names]
+    check_names(setup.constraints, dict.fromkeys(numbers), setup.words)
+
+
+def known(rows: Iterable[Row]) -> set[int]:
+    """Return the numbers of rows."""
+    return {int(row[0]) for row in rows if isinstance(row[0], int)}
