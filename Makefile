@@ -23,6 +23,7 @@ unit: $(VENV)/.installed-test
 	$(VENV)/bin/pytest --numprocesses logical --dist worksteal --benchmark-disable
 
 deep: $(VENV)/.installed-test
+	$(VENV)/bin/pytest -m deep --numprocesses logical --dist worksteal --benchmark-disable
 	$(PY) tests/checks/mutant_scores.py
 	$(PY) tests/kernels/fag_cover.py
 	$(PY) tests/fuzz/fuzz_run.py --cases 100000

@@ -23,7 +23,7 @@ from ascendsim.runfolder import write_run
 from ascendsim.scenario import TensorSpec, load_scenario
 from ascendsim.user_code import load_function
 
-CASES, SERIES = 2000, 4
+CASES, SERIES = 1000, 4
 SCENARIO = """
 schema = 1
 device = "Ascend910B1"

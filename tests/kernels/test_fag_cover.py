@@ -34,7 +34,20 @@ QUICK = [
 ]
 
 
-@pytest.mark.parametrize("case", QUICK, ids=lambda case: f"{case['template']} {case['dtype']}")
+FIRST = {
+    ("S1s2Bn2gs1s2", "fp16"), ("SameAB", "bf16"), ("SameAB det", "fp16"), ("S1s2Bn2", "fp32"),
+    ("S1s2Bn2 det", "bf16"), ("N", "fp16"), ("B", "bf16"),
+}  # fmt: skip
+"""One for each template; the others with `make deep`."""
+
+
+def depth(case):
+    """The case as a parameter, marked if it is not among the first."""
+    name = (case["template"], case["dtype"])
+    return pytest.param(case, id=" ".join(name), marks=[] if name in FIRST else [pytest.mark.deep])
+
+
+@pytest.mark.parametrize("case", [depth(case) for case in QUICK])
 def test_gradients_are_within_the_bound_and_those_of_the_documented_roundings(case):
     assert judge(case).wrong == ""
 
@@ -50,6 +63,7 @@ def found():
     return cover()
 
 
+@pytest.mark.deep
 def test_every_pair_is_in_a_case_or_refused(found):
     held = {pair for case in found.cases for pair in pairs_of(case)}
     assert held | set(found.excluded) == set(all_pairs(FACTORS))
@@ -72,6 +86,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.deep
 def test_pairs_are_refused_for_known_reasons(found):
     known = {
         ((one, choice), (other, its)): why
@@ -83,6 +98,7 @@ def test_pairs_are_refused_for_known_reasons(found):
     assert {pair: why for pair, why in found.excluded.items() if known[pair] not in why} == {}
 
 
+@pytest.mark.deep
 def test_refused_pairs_are_refused_whatever_else_is_chosen(found):
     chosen = random.Random(0)
     for pair in found.excluded:

@@ -63,6 +63,8 @@ CASES = (
 IMPOSSIBLE = {("window", 192), ("window", "SBH"), (128, "SBH")}
 """The operator refuses heads of 192 with a window, and SBH has no others."""
 ROUNDS = CASES[5]
+FIRST = (CASES[0], CASES[8], ROUNDS, *(case for case in CASES if case.factors[:4] == ("triangle", 4, 192, "SBH")))
+"""Each mask, both head classes, both layouts; the others with `make deep`."""
 
 
 def pairs(factors):
@@ -116,7 +118,12 @@ FOUND = {
 """What a correct call may lead to: none of it is an error."""
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case.factors)))
+def depth(case):
+    """The case as a parameter, marked if it is not among the first."""
+    return pytest.param(case, id="-".join(map(str, case.factors)), marks=[] if case in FIRST else [pytest.mark.deep])
+
+
+@pytest.mark.parametrize("case", [depth(case) for case in CASES])
 def test_gradients_are_those_of_the_reference(case):
     """Data as all published cases draw them, from -2 to 2: within 5e-3 (allclose), and by ATB's relative errors."""
     made, result = ran(case)
