@@ -419,7 +419,8 @@ def _run_pad_in(ctx: Context, row: Row) -> Step:
     left = row.param("left_padding") * row.dst.dtype.bytes
     payload = bursts(count, length, dst_pitch, left)
     steps = [ctx.mover(row.dst, payload, row.src0, bursts(count, length, src_pitch))]
-    rest = np.setdiff1d(np.arange(_padded_bytes(row)), np.arange(left, left + length))
+    rest = np.arange(_padded_bytes(row))
+    rest = rest[(rest < left) | (rest >= left + length)]
     if rest.size and count > 0:
         steps += _pad(ctx, row, rest)
     return in_turn(steps)
