@@ -127,11 +127,20 @@ def _timeline_arrays(timeline: Timeline) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _timeline_of(arrays: Mapping[str, Any]) -> Timeline:
-    """Undo `_timeline_arrays`."""
+    """Undo `_timeline_arrays`.
+
+    Raises:
+        ValueError: columns that are not of one length.
+    """
+    columns = {name: arrays[f"timeline.{name}"] for name in TIMELINE_COLUMNS}
+    count = len(columns["number"])
+    for name, column in columns.items():
+        if column.shape != (count,):
+            raise ValueError(f"timeline.{name} has shape {list(column.shape)}, timeline.number has {count} rows")
     totals = {f.name: arrays[f"totals.{f.name}"] for f in fields(Totals)}
     row_count, makespan = arrays["timeline_size"].tolist()
     return Timeline(
-        {name: arrays[f"timeline.{name}"] for name in TIMELINE_COLUMNS},
+        columns,
         row_count,
         makespan,
         Totals(**totals | {"bin_cycles": int(totals["bin_cycles"])}),

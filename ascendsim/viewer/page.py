@@ -30,18 +30,20 @@ FILES = (
     ("report.md", "the report as text"),
     ("timeline.png", "timeline of some cores"),
     ("timeline.svg", "the same as SVG"),
-    ("memory.png", "on-chip memory over time"),
-    ("balance.png", "where the time goes"),
+    ("memory.png", "on-chip memory over time (with --svg memory.svg, too)"),
+    ("balance.png", "where the time goes (likewise)"),
+    ("roofline.png", "operations for each byte of GM under the device's roofs (likewise)"),
     ("trace.json", "for Perfetto and MindStudio Insight"),
     ("memory_info.json", "memory map for MindStudio Insight"),
     ("PipeUtilization.csv", "pipes of each core, with msopprof's columns"),
-    ("simulator", "instructions and lines of each core, likewise"),
+    ("simulator", "instructions and lines of each core, with msopprof's columns"),
+    ("dumps.txt", "what DumpTensor has shown"),
     ("outputs.npz", "values of the outputs"),
     ("findings.json", "violated rules"),
     ("scenario.toml", "the resolved scenario"),
     ("run.json", "the run in plain numbers"),
 )
-"""Beside the page in a run's folder."""
+"""Beside the page in a run's folder, where the run has them."""
 
 
 def report_html(result: RunResult, looked_at: Mapping[int, RowView] | None = None) -> str:
@@ -122,9 +124,15 @@ def _outline(result: RunResult) -> dict[str, Any]:
         "waits": [[cause_sentence(result, c), c.line, int(c.pipe), int(c.wait)] for c in result.top_causes],
         "findings": [_finding(f, "", result.program.lines) for f in result.findings]
         + [_finding(s.finding, s.reason, result.program.lines) for s in result.suppressed],
-        "files": [list(file) for file in FILES],
+        "files": [[name, what] for name, what in FILES if name not in _absent(result)],
         "skipped": [[s.first, s.last, s.period_cycles, s.rows] for s in result.timeline.skipped],
     }  # fmt: skip
+
+
+def _absent(result: RunResult) -> set[str]:
+    """Files that this run's folder has not."""
+    tables = set() if result.timeline.is_whole else {"simulator"}
+    return tables if result.dumps else tables | {"dumps.txt"}
 
 
 def _finding(finding: Finding, reason: str, lines: tuple[str, ...]) -> dict[str, Any]:

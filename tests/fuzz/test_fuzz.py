@@ -208,6 +208,21 @@ def test_a_run_whose_arrays_do_not_fit_each_other(tmp_path, run_folder, name, ch
         asc.load_run(tmp_path / "r")
 
 
+@pytest.mark.parametrize("change", [lambda a: a[:1], lambda a: a[:, None], lambda a: np.append(a, a)])
+@pytest.mark.parametrize("name", ["start", "waited_for", "released_by"])
+def test_a_run_whose_timeline_has_columns_of_other_lengths(tmp_path, run_folder, name, change):
+    shutil.copytree(run_folder, tmp_path / "r")
+    with np.load(tmp_path / "r" / "run.npz") as stored:
+        arrays = dict(stored)
+    arrays[f"timeline.{name}"] = column = change(arrays[f"timeline.{name}"])
+    (tmp_path / "r" / "run.npz").write_bytes(npz_of(arrays))
+    count = len(arrays["timeline.number"])
+    with pytest.raises(asc.InputError) as error:
+        asc.load_run(tmp_path / "r")
+    shape = f"timeline.{name} has shape {list(column.shape)}, timeline.number has {count} rows"
+    assert str(error.value) == f"{tmp_path / 'r'}: the run is damaged (ValueError: {shape}); run the scenario again"
+
+
 @pytest.mark.parametrize("option", ["--out", "--export"])
 def test_a_folder_that_cannot_be_is_refused_before_anything_is_written(tmp_path, monkeypatch, capsys, option):
     monkeypatch.chdir(tmp_path)

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 import ascendsim as asc
 from ascendsim import analysis, colours, inspection, kept_values, runfolder, window
+from ascendsim.dtypes import HALF
+from ascendsim.dumps import Dump
 from ascendsim.errors import Finding
 from ascendsim.plot import style
 from ascendsim.viewer import page, report_html
@@ -85,8 +87,32 @@ def test_the_same_run_gives_the_same_bytes(added, tmp_path):
     first = (tmp_path / "report.html").read_bytes()
     assert first == report_html(added).encode()
     assert report_html(runfolder.load_run(tmp_path), added.looked_at).encode() == first
-    listed = {name for name, _ in page.FILES}
-    assert listed <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_it_lists_the_files_beside_it(added, tmp_path, monkeypatch):
+    """All but those of the run itself that only this program reads, and itself."""
+
+    def listed(result, folder):
+        runfolder.write_run(result, folder)
+        head, _ = _data((folder / "report.html").read_text())
+        assert all(what for _, what in head["files"])
+        names = [name for name, _ in head["files"]]
+        assert {*names, "report.html", "run.npz"} == {path.name for path in folder.iterdir()}
+        return names
+
+    assert listed(added, tmp_path / "plain") == [name for name, _ in page.FILES if name != "dumps.txt"]
+    dumped = replace(added, dumps=(_dump(),))
+    assert listed(dumped, tmp_path / "dumped") == [name for name, _ in page.FILES]
+    monkeypatch.setattr(window.rows_to_keep, "__defaults__", ((), 100))
+    monkeypatch.setattr(window, "EDGE_ROWS", 80)
+    assert "simulator" not in listed(asc.run("vector_add"), tmp_path / "long")
+
+
+def _dump():
+    values = np.ones(1, np.float16)
+    return Dump(
+        0, "core 0", 3, "k.py:1", 7, "x", "UB", 0, HALF, 1, (1,), values, np.ones(1, np.bool_), is_dropped=False
+    )
 
 
 def test_it_carries_the_kernel(added):
