@@ -4,6 +4,12 @@
 const PANELS = ["overview", "selected", "findings", "source", "critical"];
 const MOST_USERS = 40, MOST_STEPS = 60, VALUES_IN_LINE = 4;
 
+/** A text that may be broken behind each _ and : if its column is narrow. */
+function breakable(text) {
+  const parts = text.split(/(?<=[_:])(?=\w)/);
+  return parts.flatMap((part, i) => (i ? [element("wbr"), part] : [part]));
+}
+
 class Panels {
   constructor(model, words, view) {
     Object.assign(this, { model, words, view, head: model.head, finding: -1 });
@@ -79,7 +85,7 @@ class Panels {
 
   table(heads, rows) {
     const isNumber = heads.map((_, i) => rows.every((row) => /^[\d.,%+-]+$/.test(row[i]) || row[i] === ""));
-    const cell = (name) => (text, i) => element(name, { class: isNumber[i] ? "number" : null }, text);
+    const cell = (name) => (text, i) => element(name, { class: isNumber[i] ? "number" : null }, ...breakable(text));
     return element("table", {}, element("thead", {}, element("tr", {}, ...heads.map(cell("th")))),
       element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map(cell("td"))))));
   }

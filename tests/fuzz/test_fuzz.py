@@ -223,6 +223,30 @@ def test_a_run_whose_timeline_has_columns_of_other_lengths(tmp_path, run_folder,
     assert str(error.value) == f"{tmp_path / 'r'}: the run is damaged (ValueError: {shape}); run the scenario again"
 
 
+OTHER_ROWS = {
+    "number": (lambda a: a[::-1], "timeline.number does not ascend within the program's {} rows"),
+    "core": (lambda a: a + 1, "timeline.core is not that of the program's rows"),
+    "pipe": (lambda a: a * 0, "timeline.pipe is not that of the program's rows"),
+    "released_by": (lambda a: a + 9999, "timeline.released_by names rows that the program has not"),
+    "waited_for": (lambda a: a + 77, "timeline.waited_for has unknown causes"),
+    "end": (lambda a: a * 0.5, "timeline.end is float64, want whole numbers"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_ROWS)
+def test_a_timeline_of_other_rows_than_the_programs(tmp_path, run_folder, name):
+    shutil.copytree(run_folder, tmp_path / "r")
+    with np.load(tmp_path / "r" / "run.npz") as stored:
+        arrays = dict(stored)
+    change, told = OTHER_ROWS[name]
+    arrays[f"timeline.{name}"] = change(arrays[f"timeline.{name}"])
+    (tmp_path / "r" / "run.npz").write_bytes(npz_of(arrays))
+    with pytest.raises(asc.InputError) as error:
+        asc.load_run(tmp_path / "r")
+    told = told.format(len(arrays["timeline.number"]))
+    assert str(error.value) == f"{tmp_path / 'r'}: the run is damaged (ValueError: {told}); run the scenario again"
+
+
 @pytest.mark.parametrize("option", ["--out", "--export"])
 def test_a_folder_that_cannot_be_is_refused_before_anything_is_written(tmp_path, monkeypatch, capsys, option):
     monkeypatch.chdir(tmp_path)
