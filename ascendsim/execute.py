@@ -5,7 +5,8 @@ Atomic additions to GM happen in that order, whatever the timeline says.
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,48 @@ from ascendsim.terms import Buffer, HalfOverflow
 from ascendsim.turns import Order, Parts, Stretch, Turns
 
 Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A program that stands in front of a row, or just behind it.
+
+    Attributes:
+        core: which core the row runs on.
+        call: which call it belongs to.
+        position: which row of the call's template it is.
+        is_after: whether it has run.
+        machine: the memories, as that core sees them.
+    """
+
+    core: int
+    call: int
+    position: int
+    is_after: bool
+    machine: Machine
+
+
+class Watcher(Protocol):
+    """Who looks at rows while a program is executed."""
+
+    @property
+    def wanted(self) -> Mapping[int, Collection[int]]:
+        """By call, which rows of its template."""
+
+    def take(self, moment: Moment) -> None:
+        """Look, in front of each of them and behind it."""
+
+
+class Nobody:
+    """Looks at no row."""
+
+    wanted: Mapping[int, Collection[int]] = MappingProxyType({})
+
+    def take(self, moment: Moment) -> None:
+        """Do nothing."""
+
+
+NOBODY = Nobody()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +95,7 @@ def execute(
     log_core: int | None = None,
     ub: Bytes | None = None,
     order: Order | None = None,
+    watcher: Watcher = NOBODY,
     progress: StageProgress | None = None,
 ) -> Execution:
     """Run a program on GM contents, which it changes in place.
@@ -64,6 +108,7 @@ def execute(
         log_core: keep the instruction log of this core.
         ub: UB that core 0 starts with; every other core, and core 0 without it, starts with an unwritten one.
         order: what to compute, and in which order; None for all of the program.
+        watcher: looks at rows; at none of a core whose log is kept.
         progress: told how many cores are done.
 
     Raises:
@@ -78,32 +123,16 @@ def execute(
         for stretch in order.stretches:
             if stretch.calls.size:
                 run.begin(stretch.core, ub if stretch.core == 0 else None)
-                (run.logged if stretch.core == log_core else run.stretch)(stretch)
+                if stretch.core == log_core:
+                    run.logged(stretch)
+                else:
+                    run.stretch(stretch, watcher)
             if stretch.is_end:
                 run.end(stretch.core)
                 done += 1
                 if progress is not None:
                     progress(done, program.core_count)
     return Execution(gm, tuple(run.findings.values()), _numbered(run.log), tuple(run.dumps.all))
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A program that stands in front of a row, or just behind it.
-
-    Attributes:
-        core: which core the row runs on.
-        call: which call it belongs to.
-        position: which row of the call's template it is.
-        is_after: whether it has run.
-        machine: the memories, as that core sees them.
-    """
-
-    core: int
-    call: int
-    position: int
-    is_after: bool
-    machine: Machine
 
 
 def moments(
@@ -187,15 +216,19 @@ class _Run:
         if state is not None and core not in self._given:
             self._free.append(state)
 
-    def stretch(self, stretch: Stretch) -> None:
+    def stretch(self, stretch: Stretch, watcher: Watcher) -> None:
         """Run what a core runs until another goes on."""
         machine = self._plain
         machine.go_on(self._cores[stretch.core])
         slot_starts = self._program.calls["slot_start"][stretch.calls].tolist()
         for call, part, slot_start in zip(stretch.calls.tolist(), stretch.parts.tolist(), slot_starts, strict=True):
             machine.enter(self._frame(call, part, slot_start))
-            for step in self._steps_of(part):
-                step()
+            if call in watcher.wanted:
+                for moment in self._stops(stretch.core, call, part, watcher.wanted[call]):
+                    watcher.take(moment)
+            else:
+                for step in self._steps_of(part):
+                    step()
             if machine.dumped:
                 self.dumps.take(machine.dumped, stretch.core, call)
         machine.set_aside()
@@ -216,22 +249,27 @@ class _Run:
 
     def stopping(self, stretch: Stretch, wanted: Mapping[int, Collection[int]]) -> Iterator[Moment]:
         """Run a stretch, and stop in front of some rows and behind them."""
-        machine, core = self._plain, stretch.core
-        machine.go_on(self._cores[core])
+        machine = self._plain
+        machine.go_on(self._cores[stretch.core])
         for call, part in zip(stretch.calls.tolist(), stretch.parts.tolist(), strict=True):
             machine.enter(self._frame(call, part, int(self._program.calls["slot_start"][call])))
-            template, positions = self._parts[part]
-            steps, chosen = machine.prepare(template).steps, wanted.get(call, ())
-            for position in positions:
-                step, is_wanted = steps[position], position in chosen
-                if is_wanted:
-                    yield Moment(core, call, position, False, machine)
-                if step is not None:
-                    step()
-                if is_wanted:
-                    yield Moment(core, call, position, True, machine)
+            yield from self._stops(stretch.core, call, part, wanted.get(call, ()))
         machine.dumped.clear()
         machine.set_aside()
+
+    def _stops(self, core: int, call: int, part: int, wanted: Collection[int]) -> Iterator[Moment]:
+        """Run a part of a call, and stop in front of some rows and behind them."""
+        machine = self._plain
+        template, positions = self._parts[part]
+        steps = machine.prepare(template).steps
+        for position in positions:
+            step, is_wanted = steps[position], position in wanted
+            if is_wanted:
+                yield Moment(core, call, position, False, machine)
+            if step is not None:
+                step()
+            if is_wanted:
+                yield Moment(core, call, position, True, machine)
 
     def _first_rows(self, core: int) -> dict[int, int]:
         """By call of the logged core: how many rows of the core come before it."""

@@ -42,11 +42,12 @@ from ascendsim.errors import (
     Severity,
     Suppressed,
 )
-from ascendsim.execute import dtype_array, execute
+from ascendsim.execute import NOBODY, Watcher, dtype_array, execute
 from ascendsim.expect import judge
 from ascendsim.files import is_file, memory_bytes
 from ascendsim.fills import make_fill, round_once
-from ascendsim.inspection import Replay
+from ascendsim.inspection import Replay, Watch, watch_rows
+from ascendsim.kept_values import MOST_VALUES, rows_to_look_at
 from ascendsim.memory import Bytes, GlobalTensor, place_in_gm
 from ascendsim.operators import Operator
 from ascendsim.program import Program, QueInfo
@@ -212,10 +213,12 @@ def run(
     )
     if on_timeline is not None:
         on_timeline(begun)
-    values = _compute_or_stop(ready, program, accepts, despite_findings, progress)
+    of_timeline = _of_timeline(program, timeline, ready.device)
+    watch = _watch(begun, (*findings, *of_timeline))
+    values = _compute_or_stop(ready, program, accepts, despite_findings, progress, watch or NOBODY)
     known = {(f.code, f.where, f.operand) for f in findings}
     findings += tuple(f for f in values.findings if (f.code, f.where, f.operand) not in known)
-    findings += _of_timeline(program, timeline, ready.device)
+    findings += of_timeline
     operator = loaded.find_operator()
     unwritten = operator.unwritten if operator is not None else frozenset[str]()
     findings += tuple(f for name in values.outputs if name not in unwritten for f in _of_output(name, values))
@@ -227,12 +230,21 @@ def run(
         findings=in_order(kept),
         sample=values.sample,
         dumps=values.dumps,
+        looked_at=dict(sorted(watch.found.items())) if watch else {},
         despite_findings=despite_findings and any(f.severity is Severity.ERROR for f in kept),
         suppressed=suppressed,
         comparison=_comparison(loaded, progress) if compare else None,
         sources=_texts(recorded.sources),
     )
     return judge(result, loaded, ready.inputs, values.computed)
+
+
+def _watch(begun: RunResult, findings: Sequence[Finding]) -> Watch | None:
+    """What looks at some rows while values are computed; None for a long run, and one without all values."""
+    if begun.values != "all" or not begun.timeline.is_whole:
+        return None
+    rows = rows_to_look_at(begun.program, begun.critical_path, findings)
+    return watch_rows(begun.program, begun.timeline, rows, MOST_VALUES)
 
 
 def replay_of(scenario: Scenario, arrays: Mapping[str, Array], program: Program | None = None) -> Replay:
@@ -407,16 +419,21 @@ class _Values:
 
 
 def _compute_or_stop(
-    ready: _Prepared, program: Program, accepts: Sequence[Suppression], despite_findings: bool, progress: Progress
+    ready: _Prepared,
+    program: Program,
+    accepts: Sequence[Suppression],
+    despite_findings: bool,
+    progress: Progress,
+    watcher: Watcher = NOBODY,
 ) -> _Values:
     """Compute as `_compute`, and raise as `stop_on_errors` for what that finds."""
-    values = _compute(ready, program, progress)
+    values = _compute(ready, program, progress, watcher)
     stop_on_errors(_that_may_stop(values.findings, accepts), despite_findings)
     return values
 
 
-def _compute(ready: _Prepared, program: Program, progress: Progress) -> _Values:
-    """Compute all values, those of a sample of tiles, or none, as the scenario says."""
+def _compute(ready: _Prepared, program: Program, progress: Progress, watcher: Watcher = NOBODY) -> _Values:
+    """Compute all values, those of a sample of tiles, or none, as the scenario says; only of all are rows looked at."""
     how = ready.scenario.machine
     if how.values == "none":
         return _Values({}, {}, (), None)
@@ -429,7 +446,7 @@ def _compute(ready: _Prepared, program: Program, progress: Progress) -> _Values:
         execution, sample = execute_closure(closure, ready.device, gm, overflow=overflow, progress=told)
     else:
         gm = tuple(_gm_bytes(g, ready.inputs) for g in ready.gm)
-        execution = execute(program, ready.device, gm, overflow=overflow, progress=told)
+        execution = execute(program, ready.device, gm, overflow=overflow, watcher=watcher, progress=told)
     named = {g.name: (g, memory) for g, memory in zip(ready.gm, gm, strict=True)}
     outputs = {n: named[n] for n, spec in ready.scenario.tensors.items() if spec.role == "output"}
     return _Values(

@@ -2,12 +2,15 @@
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ascendsim.errors import Finding
 from ascendsim.files import is_file
+
+_LINE = re.compile(r"[\w.-]+:\d+")
+_END = re.compile(r"(?<![\w.-])end of kernel(?!\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,12 @@ def place_of(finding: Finding, target: Path, sources: Mapping[str, tuple[str, ..
     if re.search(r"\.py:\d", finding.where):
         return None
     return _in_table(finding.where, target)
+
+
+def named_lines(finding: Finding, lines: Sequence[str]) -> list[int]:
+    """Return which of a program's kernel lines a finding names."""
+    named = (*_LINE.findall(finding.where), *_END.findall(finding.where))
+    return [lines.index(line) for line in named if line in lines]
 
 
 def _position(key: str, where: str) -> int:

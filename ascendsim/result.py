@@ -67,6 +67,8 @@ class RunResult:
         suppressed: findings that the scenario accepts, with its reasons; not among `findings`.
         work: what the operator says of its own work; None for those that say nothing.
         dumps: what DumpTensor has shown, in the order in which it ran; none unless all values were computed.
+        looked_at: what some rows found and left, by number; none of a long run, nor unless all values were computed.
+            They are not stored.
         replay: makes it ready to be executed again; None for one that knows not how.
         comparison: with the operator's own tiling, where the scenario prescribes something and it was asked for.
         sources: text of the files that kernel lines stand in, by name; without those whose name several files have.
@@ -90,6 +92,7 @@ class RunResult:
     suppressed: tuple[Suppressed, ...] = ()
     work: Work | None = None
     dumps: tuple[Dump, ...] = ()
+    looked_at: Mapping[int, RowView] = field(default_factory=dict, compare=False)
     replay: Callable[[], Replay] | None = field(default=None, compare=False)
     comparison: Comparison | None = None
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)

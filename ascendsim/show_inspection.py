@@ -66,8 +66,7 @@ def _values(values: Values, before: str, after: str) -> Iterator[str]:
     words += [values.tensor, f"{values.memory} 0x{values.address_bytes:x}", values.dtype.name, _count(values.count)]
     words += [f"{values.changed} changed"] if values.is_written else []
     yield "  ".join(words)
-    old = _texts(values.before, values.known_before)
-    new = _texts(values.after, values.known_after)
+    old, new = value_texts(values)
     if old == new:
         for at in range(0, len(old), _LINE):
             yield f"  {values.elements[at]:>8}  {'  '.join(old[at : at + _LINE])}"
@@ -82,6 +81,11 @@ def _values(values: Values, before: str, after: str) -> Iterator[str]:
 
 def _count(number: int) -> str:
     return f"{number} element{'s' * (number != 1)}"
+
+
+def value_texts(values: Values) -> tuple[list[str], list[str]]:
+    """Return the elements that are kept as text, before and after."""
+    return _texts(values.before, values.known_before), _texts(values.after, values.known_after)
 
 
 def _texts(found: Array, known: Flags) -> list[str]:

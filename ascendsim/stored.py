@@ -14,9 +14,9 @@ from ascendsim.computed import Sample, Tile
 from ascendsim.device import Device
 from ascendsim.dtypes import dtype
 from ascendsim.dumps import Dump
-from ascendsim.engine.base import TIMELINE_COLUMNS, Skip, Timeline, Totals
+from ascendsim.engine.base import TIMELINE_COLUMNS, Skip, Timeline, Totals, Wait
 from ascendsim.errors import Finding, Suppressed
-from ascendsim.program import from_arrays, to_arrays
+from ascendsim.program import Program, from_arrays, to_arrays
 from ascendsim.result import Expectation, RunResult
 from ascendsim.work import Work
 
@@ -68,11 +68,13 @@ def result_of(
 ) -> RunResult:
     """Undo `arrays_of` and `record_of`, or `outline_of`; `place` is where the scenario's file names start."""
     program = from_arrays({k: v for k, v in arrays.items() if not k.startswith(("timeline", "totals."))})
+    timeline = _timeline_of(arrays)
+    _check_rows(program, timeline)
     return RunResult(
         name=record["summary"]["name"],
         device=Device.model_validate(record["device"]),
         program=program,
-        timeline=_timeline_of(arrays),
+        timeline=timeline,
         outputs=dict(outputs),
         findings=tuple(_finding_of(f) for f in record["findings"]),
         scenario=record["scenario"],
@@ -127,16 +129,48 @@ def _timeline_arrays(timeline: Timeline) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _timeline_of(arrays: Mapping[str, Any]) -> Timeline:
-    """Undo `_timeline_arrays`."""
+    """Undo `_timeline_arrays`.
+
+    Raises:
+        ValueError: columns that are not whole numbers, or not of one length.
+    """
+    columns = {name: arrays[f"timeline.{name}"] for name in TIMELINE_COLUMNS}
+    count = len(columns["number"])
+    for name, column in columns.items():
+        if column.shape != (count,):
+            raise ValueError(f"timeline.{name} has shape {list(column.shape)}, timeline.number has {count} rows")
+        if column.dtype.kind not in "iub":
+            raise ValueError(f"timeline.{name} is {column.dtype}, want whole numbers")
     totals = {f.name: arrays[f"totals.{f.name}"] for f in fields(Totals)}
     row_count, makespan = arrays["timeline_size"].tolist()
     return Timeline(
-        {name: arrays[f"timeline.{name}"] for name in TIMELINE_COLUMNS},
+        columns,
         row_count,
         makespan,
         Totals(**totals | {"bin_cycles": int(totals["bin_cycles"])}),
         tuple(Skip(*skip) for skip in arrays["timeline_skipped"].tolist()),
     )
+
+
+def _check_rows(program: Program, timeline: Timeline) -> None:
+    """Raise ValueError unless the rows of a timeline are rows of the program."""
+    number, firsts = timeline["number"], program.first_rows
+    if timeline.row_count != len(program):
+        raise ValueError(f"the timeline is one of {timeline.row_count} rows, the program has {len(program)}")
+    if (np.diff(number) <= 0).any() or (number < 0).any() or (number >= len(program)).any():
+        raise ValueError(f"timeline.number does not ascend within the program's {len(program)} rows")
+    call = np.searchsorted(firsts, number, side="right") - 1
+    row, template = number - firsts[call], program.calls["template"][call]
+    pipes = np.concatenate([np.zeros(0, np.int8), *(t.columns["pipe"] for t in program.templates)])
+    starts = np.cumsum([0, *map(len, program.templates)])
+    known = {"call": call, "row": row, "core": program.calls["core"][call], "pipe": pipes[starts[template] + row]}
+    for name, column in known.items():
+        if (timeline[name] != column).any():
+            raise ValueError(f"timeline.{name} is not that of the program's rows")
+    if not ((timeline["released_by"] >= -1) & (timeline["released_by"] < len(program))).all():
+        raise ValueError("timeline.released_by names rows that the program has not")
+    if not np.isin(timeline["waited_for"], list(Wait)).all():
+        raise ValueError("timeline.waited_for has unknown causes")
 
 
 def _log_arrays(log: tuple[dict[str, str], ...]) -> dict[str, np.ndarray[Any, Any]]:

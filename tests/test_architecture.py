@@ -118,8 +118,9 @@ LAYERS = {
     "words": {"analysis", "critical", "engine", "record", "result", "terms", "what_if"},
     "viewer": {
         *("__init__", "analysis", "colours", "engine", "errors", "isa", "program", "report", "result", "terms"),
-        *("viewer", "words"),
+        *("inspection", "kept_values", "places", "show_inspection", "viewer", "words"),
     },
+    "kept_values": {"critical", "errors", "isa", "places", "program"},
     "report": {"analysis", "error_bar", "errors", "report_critical", "report_tuning", "result", "terms", "words"},
     "report_critical": {"critical", "result", "what_if"},
     "report_tuning": {"comparison", "engine", "result", "tuning"},
@@ -190,6 +191,7 @@ LAYERS = {
             "files",
             "fills",
             "inspection",
+            "kept_values",
         ),
         *(
             "memory",

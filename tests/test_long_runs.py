@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ascendsim as asc
-from ascendsim import window
+from ascendsim import analysis, plot, window
 from ascendsim.engine import both, compiled, reference
 from ascendsim.engine.base import TIMELINE_COLUMNS
 from ascendsim.errors import EnginesDiffer, InputError
@@ -90,6 +90,16 @@ def test_a_long_call_keeps_its_first_and_last_rows(monkeypatch):
     assert part["row"].tolist() == 8 * [*range(10), *range(70, 80)]
     for name in TIMELINE_COLUMNS:
         assert (part[name] == whole[name][part["number"]]).all(), name
+
+
+def test_a_run_of_which_no_call_is_kept_whole_has_a_picture(monkeypatch):
+    monkeypatch.setattr(window, "EDGE_ROWS", 80)
+    monkeypatch.setattr(window.rows_to_keep, "__defaults__", ((), 100))
+    result = asc.run("vector_add", set={"machine.values": "none"})
+    (_, begin), (end, _) = analysis.edges(result.program, result.timeline, 0)
+    assert (begin, end) == (0, result.makespan_cycles)
+    texts = [text.text for text in plot.timeline_picture(result).texts()]
+    assert any("160 of 640 rows kept" in text for text in texts)
 
 
 def test_a_window_shows_what_the_scalar_unit_does_in_it(monkeypatch):

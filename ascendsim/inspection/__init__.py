@@ -9,7 +9,7 @@ are those of the order of execution, which a program without races does not noti
 happen in that order, whatever the timeline says.
 """
 
-from ascendsim.inspection.rows import look_at_rows, row_of_core, values
+from ascendsim.inspection.rows import Watch, look_at_rows, row_of_core, values, watch_rows
 from ascendsim.inspection.tensors import look_at_tensor
 from ascendsim.inspection.views import Chosen, Replay, RowView, Run, TensorView, Times, Values, Writer
 
@@ -21,9 +21,11 @@ __all__ = [
     "TensorView",
     "Times",
     "Values",
+    "Watch",
     "Writer",
     "look_at_rows",
     "look_at_tensor",
     "row_of_core",
     "values",
+    "watch_rows",
 ]

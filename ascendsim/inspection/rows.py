@@ -1,6 +1,6 @@
 """Single rows: what their operands hold in front of them and behind them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,23 +37,59 @@ def values(run: Run, rows: Sequence[int], most: int | None = MOST_VALUES) -> dic
 
 def look_at_rows(run: Run, rows: Sequence[int], chosen: Chosen) -> dict[int, RowView]:
     """As `values`, for chosen elements."""
-    program = run.program
+    wanted = _wanted(run.program, rows)
+    left = len(dict.fromkeys(rows))
+    replay = ready(run)
+    watch = Watch(replay.program, run.timeline, wanted, chosen)
+    for moment in replay.moments(wanted) if left else ():
+        watch.take(moment)
+        if len(watch.found) == left:
+            break
+    return {row: watch.found[row] for row in dict.fromkeys(rows)}
+
+
+def watch_rows(program: Program, timeline: Timeline, rows: Sequence[int], most: int) -> "Watch":
+    """Return what looks at rows while their program is executed; at most so many elements of each operand.
+
+    Raises:
+        InputError: a row that is not there.
+    """
+    return Watch(program, timeline, _wanted(program, rows), Chosen(most=most))
+
+
+class Watch:
+    """Looks at rows in front of them and behind them.
+
+    Attributes:
+        wanted: by call, which rows of its template.
+        found: the rows that have run, by number.
+    """
+
+    def __init__(
+        self, program: Program, timeline: Timeline, wanted: Mapping[int, Sequence[int]], chosen: Chosen
+    ) -> None:
+        self.wanted = wanted
+        self.found: dict[int, RowView] = {}
+        self._program, self._timeline, self._chosen = program, timeline, chosen
+        self._before: _Before | None = None
+
+    def take(self, moment: Moment) -> None:
+        """Look at the operands of the row that the program stands at."""
+        if not moment.is_after:
+            self._before = _Before(self._program, moment)
+            return
+        assert self._before is not None, "the moment in front of a row comes first"
+        number = int(self._program.first_rows[moment.call]) + moment.position
+        self.found[number] = self._before.view(self._timeline, number, self._chosen)
+
+
+def _wanted(program: Program, rows: Sequence[int]) -> dict[int, list[int]]:
+    """By call, the template rows of some rows of the program."""
     wanted: dict[int, list[int]] = {}
     for row in dict.fromkeys(rows):
         call, position = _place_of(program, row)
         wanted.setdefault(call, []).append(position)
-    left = len(dict.fromkeys(rows))
-    found: dict[int, RowView] = {}
-    replay = ready(run)
-    for moment in replay.moments(wanted) if left else ():
-        if not moment.is_after:
-            before = _Before(replay.program, moment)
-            continue
-        number = int(program.first_rows[moment.call]) + moment.position
-        found[number] = before.view(run.timeline, number, chosen)
-        if len(found) == left:
-            break
-    return {row: found[row] for row in dict.fromkeys(rows)}
+    return wanted
 
 
 def _place_of(program: Program, row: int) -> tuple[int, int]:
@@ -111,8 +147,16 @@ def touched(template: Template, row: Row) -> Iterator[Touched]:
             notes = [Note(operand, Lanes.run(row.param("dump_size") * operand.dtype.bytes), writes=False)]
         if notes:
             offsets = np.concatenate([one.at.offsets for one in notes])
-            elements = np.unique(offsets // operand.dtype.bytes)
+            elements = _distinct(offsets // operand.dtype.bytes)
             yield Touched(role, operand, elements, any(one.writes for one in notes))
+
+
+def _distinct(elements: Ints) -> Ints:
+    """Each once, ascending. They mostly are already; sorting those is faster than the table that np.unique makes."""
+    ordered = np.sort(elements)
+    is_new = np.diff(ordered, prepend=ordered[:1] - 1) != 0
+    distinct: Ints = ordered[is_new]
+    return distinct
 
 
 def bytes_of(elements: Ints, width: int) -> NDArray[np.int64]:

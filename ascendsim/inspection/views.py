@@ -143,7 +143,8 @@ class Values:
 
 def _plain(found: Array, known: Flags) -> list[int | float | str | None]:
     """Values as JSON can hold them."""
-    wide = found if found.dtype.kind in "iu" else found.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a NaN stays one
+        wide = found if found.dtype.kind in "iu" else found.astype(np.float64)
     kept = (v if isinstance(v, int) or np.isfinite(v) else str(v) for v in wide.tolist())
     return [value if is_known else None for value, is_known in zip(kept, known.tolist(), strict=True)]
 

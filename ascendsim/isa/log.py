@@ -97,6 +97,11 @@ def cube_api(row: Row) -> str:
     return "DataCopyND2NZ" if "n_value" in row.op.params else row.op.api
 
 
+def called(row: Row) -> str:
+    """Return what pages call an instruction: its AscendC name, or its own where it has none."""
+    return cube_api(row) or row.op.name
+
+
 def _cube_note(row: Row, tensors: tuple[TensorRef, ...]) -> str:
     """Parameters of an instruction of the Cube, in their order; behind them a third source, which has no column."""
     named = [(n, v) for n, v in zip(row.op.params, row.params, strict=True) if n not in _UNSAID]

@@ -282,7 +282,9 @@ def _notes(panels: Sequence[_Panel]) -> list[str]:
 
 
 def _path_notes(panels: Sequence[_Panel]) -> list[str]:
-    """What of the critical path is not in the picture."""
+    """What of the critical path is not in the picture; nothing where no lane is."""
+    if not panels:
+        return []
     result, cores = panels[0].view.result, {core for panel in panels for core in panel.view.cores}
     path = [step for step in result.critical_path if step.edge is not Edge.UNKNOWN]
     elsewhere = sum(step.cycles for step in path if step.core not in cores)

@@ -1,5 +1,6 @@
 """What users call: comparisons of runs that are given as results, folders or scenarios."""
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -144,11 +145,11 @@ def compare_outputs(
         progress: told how far a scenario has run.
 
     Raises:
-        InputError: a run without values, no dumps there, one of the wrong length, or a negative tolerance.
+        InputError: a run without values, no dumps there, one of the wrong length, or what is no tolerance.
     """
     for name, value in (("atol", atol), ("rtol", rtol), ("ulp", ulp)):
-        if value is not None and not value >= 0:
-            raise InputError(f"{name} = {value}: must be at least 0")
+        if value is not None and not 0 <= value < math.inf:
+            raise InputError(f"{name} = {value}: must be a finite number, at least 0")
     result = run_of(run, set, progress)
     with _damage_told(run):
         return compare_with_dumps(result, Path(folder), Tolerance(atol, rtol, ulp), _named(run, set))

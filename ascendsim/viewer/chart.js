@@ -62,11 +62,22 @@ class Sheet {
 }
 
 const FONT = '11px system-ui, "Liberation Sans", "DejaVu Sans", sans-serif';
-const LETTER = 6.2;
+const MOST_WIDTHS = 20_000;
+const widths = new Map();
 
-/** The first label that fits a width; letters are taken as wide as the font's are on average. */
-function fitting(labels, width) {
-  return labels.find((label) => label.length * LETTER + 6 <= width) ?? "";
+/** How wide a label is in FONT; measured once. */
+function widthOf(context, label) {
+  let width = widths.get(label);
+  if (width === undefined) {
+    if (widths.size >= MOST_WIDTHS) widths.clear();
+    widths.set(label, (width = context.measureText(label).width));
+  }
+  return width;
+}
+
+/** The first label that fits a width. */
+function fitting(context, labels, width) {
+  return labels.find((label) => widthOf(context, label) + 6 <= width) ?? "";
 }
 
 /** The smallest of 1, 2, 5 times a power of ten that is not less. */
@@ -222,7 +233,7 @@ class Painter {
     each(boxes.flags, (row, left, right) => context.fillRect(left, top + 1, Math.max(1, right - left), BAR - 2));
     context.fillStyle = theme.boxInk;
     each(boxes.work, (row, left, right) => {
-      const label = right - left > 24 && (!isMeant || isMeant(row)) ? fitting(this.words.labels(row), right - left) : "";
+      const label = right - left > 24 && (!isMeant || isMeant(row)) ? fitting(context, this.words.labels(row), right - left) : "";
       if (label) context.fillText(label, left + 3, top + BAR / 2 + 0.5);
     });
     context.fillStyle = theme.ground;
@@ -376,7 +387,7 @@ class Painter {
     for (let k = Math.ceil(view.from * unit / step); k * step <= view.to * unit; k++) {
       const x = view.x(k * step / unit);
       const text = (k * step).toLocaleString("en-US", { maximumFractionDigits: places, minimumFractionDigits: isWhole ? 0 : places });
-      const wide = text.length * LETTER;
+      const wide = widthOf(context, text);
       context.fillText(text, Math.min(x + 3, view.right - wide), y);
       context.fillRect(x, top, 1, isWhole ? 5 : 4);
     }
@@ -471,7 +482,7 @@ class Painter {
     }, colour, null);
     context.fillStyle = theme.boxInk;
     for (const [name, tile, left, right, middle] of labels) {
-      const label = fitting([...(tile >= 0 ? [`${name} tile ${number(tile)}`] : []), name], right - left);
+      const label = fitting(context, [...(tile >= 0 ? [`${name} tile ${number(tile)}`] : []), name], right - left);
       if (label) context.fillText(label, left + 4, middle);
     }
   }

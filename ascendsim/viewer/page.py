@@ -7,18 +7,21 @@ the title, is escaped. It loads nothing and asks no server.
 import base64
 import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from importlib import resources
-from types import MappingProxyType
 from typing import Any
 
 from ascendsim import __version__, analysis, colours, report
 from ascendsim.engine.base import Wait
 from ascendsim.errors import Finding
+from ascendsim.inspection import RowView
+from ascendsim.places import named_lines
 from ascendsim.result import RunResult
 from ascendsim.terms import Pipe
 from ascendsim.viewer import rows as of_rows
 from ascendsim.viewer.columns import Column, packed
+from ascendsim.viewer.values import hints, values_of
 from ascendsim.words import cause_sentence
 
 SCRIPTS = ("data.js", "model.js", "words.js", "chart.js", "panel.js", "view.js", "main.js")
@@ -27,34 +30,32 @@ FILES = (
     ("report.md", "the report as text"),
     ("timeline.png", "timeline of some cores"),
     ("timeline.svg", "the same as SVG"),
-    ("memory.png", "on-chip memory over time"),
-    ("balance.png", "where the time goes"),
+    ("memory.png", "on-chip memory over time (with --svg memory.svg, too)"),
+    ("balance.png", "where the time goes (likewise)"),
+    ("roofline.png", "operations for each byte of GM under the device's roofs (likewise)"),
     ("trace.json", "for Perfetto and MindStudio Insight"),
     ("memory_info.json", "memory map for MindStudio Insight"),
     ("PipeUtilization.csv", "pipes of each core, with msopprof's columns"),
-    ("simulator", "instructions and lines of each core, likewise"),
+    ("simulator", "instructions and lines of each core, with msopprof's columns"),
+    ("dumps.txt", "what DumpTensor has shown"),
     ("outputs.npz", "values of the outputs"),
     ("findings.json", "violated rules"),
     ("scenario.toml", "the resolved scenario"),
     ("run.json", "the run in plain numbers"),
 )
-"""Beside the page in a run's folder."""
-Values = Mapping[int, Sequence[tuple[str, str, str]]]
-"""By number of a row: (operand, before, after) as text."""
-NO_VALUES: Values = MappingProxyType({})
-_PLACE = re.compile(r"[\w.-]+:\d+")
-_END = re.compile(r"(?<![\w.-])end of kernel(?!\w)")
+"""Beside the page in a run's folder, where the run has them."""
 
 
-def report_html(result: RunResult, values: Values = NO_VALUES) -> str:
+def report_html(result: RunResult, looked_at: Mapping[int, RowView] | None = None) -> str:
     """Return a run as one page of HTML, which needs nothing beside it.
 
     Args:
         result: the run.
-        values: what the page shows when a row is selected; most runs have none.
+        looked_at: what some rows found and left (`inspection.values`), None for those that the result has.
     """
+    result = result if looked_at is None else replace(result, looked_at=looked_at)
     head, columns = _content(result)
-    data = base64.b64encode(packed(head | ({"values": dict(values)} if values else {}), columns)).decode()
+    data = base64.b64encode(packed(head, columns)).decode()
     parts = {
         "TITLE": html.escape(f"{result.name} on {result.device.name}"),
         "STYLE": _file("view.css"),
@@ -99,6 +100,8 @@ def _content(result: RunResult) -> tuple[dict[str, Any], dict[str, Column]]:
         "memories": of_rows.buffers(result),
         "allocations": allocations,
         "use": _use(result),
+        "values": values_of(result.looked_at),
+        "hints": hints(result),
     }
     path, edges = of_rows.path_columns(result)
     head["edges"] = edges
@@ -121,15 +124,20 @@ def _outline(result: RunResult) -> dict[str, Any]:
         "waits": [[cause_sentence(result, c), c.line, int(c.pipe), int(c.wait)] for c in result.top_causes],
         "findings": [_finding(f, "", result.program.lines) for f in result.findings]
         + [_finding(s.finding, s.reason, result.program.lines) for s in result.suppressed],
-        "files": [list(file) for file in FILES],
+        "files": [[name, what] for name, what in FILES if name not in _absent(result)],
         "skipped": [[s.first, s.last, s.period_cycles, s.rows] for s in result.timeline.skipped],
     }  # fmt: skip
 
 
+def _absent(result: RunResult) -> set[str]:
+    """Files that this run's folder has not."""
+    tables = set() if result.timeline.is_whole else {"simulator"}
+    return tables if result.dumps else tables | {"dumps.txt"}
+
+
 def _finding(finding: Finding, reason: str, lines: tuple[str, ...]) -> dict[str, Any]:
     """A finding, why it is accepted if it is, and the kernel lines that it names."""
-    named = (*_PLACE.findall(finding.where), *_END.findall(finding.where))
-    return finding.to_dict() | {"suppressed": reason, "lines": [lines.index(line) for line in named if line in lines]}
+    return finding.to_dict() | {"suppressed": reason, "lines": named_lines(finding, lines)}
 
 
 def _use(result: RunResult) -> dict[str, Any]:

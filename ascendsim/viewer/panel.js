@@ -2,7 +2,13 @@
 // The panels at the side: overview, what is selected, findings, source, critical path.
 
 const PANELS = ["overview", "selected", "findings", "source", "critical"];
-const MOST_USERS = 40, MOST_STEPS = 60;
+const MOST_USERS = 40, MOST_STEPS = 60, VALUES_IN_LINE = 4;
+
+/** A text that may be broken behind each _ and : if its column is narrow. */
+function breakable(text) {
+  const parts = text.split(/(?<=[_:])(?=\w)/);
+  return parts.flatMap((part, i) => (i ? [element("wbr"), part] : [part]));
+}
 
 class Panels {
   constructor(model, words, view) {
@@ -79,7 +85,7 @@ class Panels {
 
   table(heads, rows) {
     const isNumber = heads.map((_, i) => rows.every((row) => /^[\d.,%+-]+$/.test(row[i]) || row[i] === ""));
-    const cell = (name) => (text, i) => element(name, { class: isNumber[i] ? "number" : null }, text);
+    const cell = (name) => (text, i) => element(name, { class: isNumber[i] ? "number" : null }, ...breakable(text));
     return element("table", {}, element("thead", {}, element("tr", {}, ...heads.map(cell("th")))),
       element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map(cell("td"))))));
   }
@@ -108,15 +114,34 @@ class Panels {
     if (releaser >= 0) parts.push(element("p", {}, "released by ", this.link(releaser)));
     if (lives.length) parts.push(element("h2", {}, "Its operands on chip"), element("div", { class: "row" }, ...lives.map(([operand, life]) =>
       this.button(`${operand.role} ${operand.name}`, () => view.selectLife(life.place, life.at, true)))));
-    parts.push(...this.values(model.number[row]));
+    parts.push(...this.values(row));
     panel.replaceChildren(...parts);
   }
 
-  /** Values of operands before and after a row, where the page was given them. */
+  /** What a row found and left, where the page has it, and how to get it or more of it. */
   values(row) {
-    const known = this.head.values?.[row] ?? [];
-    if (!known.length) return [];
-    return [element("h2", {}, "Values before and after"), element("div", { class: "scroll" }, this.table(["operand", "before", "after"], known))];
+    const known = this.head.values[this.model.number[row]], { why, how, more } = this.head.hints, { words } = this;
+    if (!known && !this.model.operands(row).length) return [];
+    const parts = [element("h2", {}, "Values before and after")];
+    if (known) parts.push(...(known[0].length ? [listOf(known[0])] : []), ...known[1].flatMap((operand) => this.operandValues(operand)));
+    else parts.push(element("p", { class: "soft" }, `Of this row there are none: ${why}.`));
+    const isMore = !known || known[1].some(([, , count, , kept]) => kept.length < count);
+    if (how && isMore) parts.push(element("p", { class: "soft" }, known ? "More of them: " : "To get them: ", element("code", {}, words.command(known ? more : how, row))));
+    return parts;
+  }
+
+  /** An operand's elements: both columns where something changed, else several in a line. */
+  operandValues([role, place, count, changed, elements, before, after]) {
+    const shown = elements.length < count ? `, the first ${number(elements.length)} of ` : ", ";
+    const title = element("p", { class: "operand" }, element("b", {}, role), ` ${place}${shown}${number(count)} element${count === 1 ? "" : "s"}`
+      + (changed < 0 ? "" : `; ${number(changed)} changed`));
+    if (after.length) {
+      return [title, this.table(["element", "before", "after"], elements.map((at, i) => [String(at), before[i], after[i]]))];
+    }
+    const lines = [];
+    for (let i = 0; i < elements.length; i += VALUES_IN_LINE) lines.push([String(elements[i]), ...before.slice(i, i + VALUES_IN_LINE)]);
+    for (const line of lines) while (line.length <= VALUES_IN_LINE && lines.length > 1) line.push("");
+    return [title, element("div", { class: "scroll" }, this.table(["element", "value", ...lines[0]?.slice(2).map(() => "") ?? []], lines))];
   }
 
   link(row) {

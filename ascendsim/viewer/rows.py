@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ascendsim import analysis
 from ascendsim.engine.base import Timeline, Wait
 from ascendsim.isa.instruction import Row
-from ascendsim.isa.log import cube_api, dtype_text, mnemonic, note, size_text
+from ascendsim.isa.log import called, dtype_text, mnemonic, note, size_text
 from ascendsim.isa.move import burst_geometry
 from ascendsim.program import Program, Template
 from ascendsim.result import RunResult
@@ -154,7 +154,7 @@ def instructions(program: Program) -> Instructions:
 
 def _of_template(template: Template, first: int, ops: dict[tuple[Any, ...], int]) -> Iterator[list[Any]]:
     for row, touched in zip(template.rows, template.touched, strict=True):
-        op = (cube_api(row) or row.op.name, mnemonic(row), _kind(row), tuple(row.op.params))
+        op = (called(row), mnemonic(row), _kind(row), tuple(row.op.params))
         ranges = {(t.role, t.tensor): (t.first, t.end) for t in touched}
         operands = [
             [role, first + o.tensor, o.offset_bytes, *ranges.get((role, o.tensor), ())] for role, o in row.operands

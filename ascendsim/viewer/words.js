@@ -87,6 +87,17 @@ class Words {
     return facts;
   }
 
+  /** The command that prints a row's values; of a page that was opened from disk, with the folder it lies in. */
+  command(how, row) {
+    return how.replace("{row}", String(this.model.number[row])).replace("{run}", () => this.folder());
+  }
+
+  folder() {
+    if (location.protocol !== "file:") return "RUN";
+    const place = decodeURIComponent(location.pathname).replace(/^\/(?=[A-Za-z]:)/, "").replace(/\/[^/]*$/, "") || "/";
+    return /^[\w./:@%+=,-]+$/.test(place) ? place : `'${place.replaceAll("'", "'\\''")}'`;
+  }
+
   lifeFacts(place, at) {
     const { columns: c } = this.model, life = place.strip.what[at], bytes = c.life_bytes[life];
     return [

@@ -388,11 +388,19 @@ def test_of_a_sample_only_computed_values_are_compared(tmp_path):
     assert "note: the run computed a sample of tiles; only their values are compared\n" in str(found)
 
 
-@pytest.mark.parametrize(("name", "value"), [("atol", -1.0), ("rtol", float("nan")), ("ulp", -3)])
-def test_a_tolerance_below_0(name, value, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "value"), [("atol", -1.0), ("rtol", float("nan")), ("rtol", float("inf")), ("ulp", -3)]
+)
+def test_what_is_no_tolerance(name, value, tmp_path):
     with pytest.raises(InputError) as error:
         asc.compare_outputs(added(), tmp_path, **{name: value})
-    assert str(error.value) == f"{name} = {value}: must be at least 0"
+    assert str(error.value) == f"{name} = {value}: must be a finite number, at least 0"
+
+
+def test_a_tolerance_that_overflows_allows_all(tmp_path):
+    result = added()
+    (result.outputs["z"] + 1).tofile(tmp_path / "z.bin")
+    assert asc.compare_outputs(result, tmp_path, atol=1.7e308, rtol=1.7e308).tensors[0].mismatches == 0
 
 
 def test_every_type_has_a_tolerance_in_words():

@@ -208,6 +208,45 @@ def test_a_run_whose_arrays_do_not_fit_each_other(tmp_path, run_folder, name, ch
         asc.load_run(tmp_path / "r")
 
 
+@pytest.mark.parametrize("change", [lambda a: a[:1], lambda a: a[:, None], lambda a: np.append(a, a)])
+@pytest.mark.parametrize("name", ["start", "waited_for", "released_by"])
+def test_a_run_whose_timeline_has_columns_of_other_lengths(tmp_path, run_folder, name, change):
+    shutil.copytree(run_folder, tmp_path / "r")
+    with np.load(tmp_path / "r" / "run.npz") as stored:
+        arrays = dict(stored)
+    arrays[f"timeline.{name}"] = column = change(arrays[f"timeline.{name}"])
+    (tmp_path / "r" / "run.npz").write_bytes(npz_of(arrays))
+    count = len(arrays["timeline.number"])
+    with pytest.raises(asc.InputError) as error:
+        asc.load_run(tmp_path / "r")
+    shape = f"timeline.{name} has shape {list(column.shape)}, timeline.number has {count} rows"
+    assert str(error.value) == f"{tmp_path / 'r'}: the run is damaged (ValueError: {shape}); run the scenario again"
+
+
+OTHER_ROWS = {
+    "number": (lambda a: a[::-1], "timeline.number does not ascend within the program's {} rows"),
+    "core": (lambda a: a + 1, "timeline.core is not that of the program's rows"),
+    "pipe": (lambda a: a * 0, "timeline.pipe is not that of the program's rows"),
+    "released_by": (lambda a: a + 9999, "timeline.released_by names rows that the program has not"),
+    "waited_for": (lambda a: a + 77, "timeline.waited_for has unknown causes"),
+    "end": (lambda a: a * 0.5, "timeline.end is float64, want whole numbers"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_ROWS)
+def test_a_timeline_of_other_rows_than_the_programs(tmp_path, run_folder, name):
+    shutil.copytree(run_folder, tmp_path / "r")
+    with np.load(tmp_path / "r" / "run.npz") as stored:
+        arrays = dict(stored)
+    change, told = OTHER_ROWS[name]
+    arrays[f"timeline.{name}"] = change(arrays[f"timeline.{name}"])
+    (tmp_path / "r" / "run.npz").write_bytes(npz_of(arrays))
+    with pytest.raises(asc.InputError) as error:
+        asc.load_run(tmp_path / "r")
+    told = told.format(len(arrays["timeline.number"]))
+    assert str(error.value) == f"{tmp_path / 'r'}: the run is damaged (ValueError: {told}); run the scenario again"
+
+
 @pytest.mark.parametrize("option", ["--out", "--export"])
 def test_a_folder_that_cannot_be_is_refused_before_anything_is_written(tmp_path, monkeypatch, capsys, option):
     monkeypatch.chdir(tmp_path)

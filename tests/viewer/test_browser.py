@@ -1,6 +1,7 @@
 """Pages in a browser, opened from disk: what they show is the run, and pointer and keys find their way in it."""
 
 import io
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +11,10 @@ from browser import ABSENT, Browser, find_browser
 from PIL import Image
 
 import ascendsim as asc
-from ascendsim import analysis, window
+from ascendsim import analysis, dumps, window
 from ascendsim.engine.base import Kind
 from ascendsim.errors import Finding
 from ascendsim.viewer import report_html
-from ascendsim.viewer.page import NO_VALUES
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason=ABSENT)
 STORED = Path(__file__).parent / "page_of_vector_add.png"
@@ -48,9 +48,9 @@ def show(browser, tmp_path_factory):
     """A function that opens a run's page; in the end nothing may have gone wrong on any."""
     pages = []
 
-    def shown(result, values=NO_VALUES, **how):
-        file = tmp_path_factory.mktemp("page") / "report.html"
-        file.write_text(report_html(result, values), encoding="utf-8")
+    def shown(result, folder="page", **how):
+        file = tmp_path_factory.mktemp(folder) / "report.html"
+        file.write_text(report_html(result), encoding="utf-8")
         pages.append(browser.open(file, **how))
         return pages[-1]
 
@@ -327,14 +327,49 @@ def test_a_source_line_shows_its_instructions(page, softmax):
     assert page.run("viewer.view.line") == -1
 
 
-def test_values_are_shown_where_there_are_some(show, softmax):
-    page = show(softmax, {7: [("dst in_grad[0]", "0.5, nan", "<1.0>")]})
+@pytest.fixture(scope="module")
+def added():
+    return asc.run("vector_add")
+
+
+def test_a_click_shows_values_before_and_after(show, added):
+    """Those that looking into the run gives; and the line to type for more of them, and for a row without any."""
+    page = show(added, folder="it's a page")
+    number = next(n for n, view in added.looked_at.items() if view.api == "Add")
+    x, y = _place(page, number)
+    page.key("Escape")
+    page.click(x, y)
+    tables = page.run("""[...document.querySelectorAll("#panel-selected .operand")].map((title) => {
+        const rows = [...title.nextElementSibling.querySelectorAll("tr")];
+        return [title.textContent, rows.map((row) => [...row.children].map((cell) => cell.textContent))];
+    })""")
+    dst, *sources = added.inspect(row=number, most=16).operands
+    assert tables[0] == [
+        f"dst {dst.tensor}, UB 0x{dst.address_bytes:x}, half, the first 16 of 2,048 elements; 2,048 changed",
+        [["element", "before", "after"]]
+        + [[str(i), "never written", dumps.value_text(value, is_written=True)] for i, value in enumerate(dst.after)],
+    ]
+    for (title, rows), source in zip(tables[1:], sources, strict=True):
+        assert title.startswith(f"{source.role} {source.tensor}, ")
+        assert [row[0] for row in rows[1:]] == ["0", "4", "8", "12"]
+        shown = [dumps.value_text(value, is_written=True) for value in source.before]
+        assert [text for row in rows[1:] for text in row[1:]] == shown
+    folder = page.run("decodeURIComponent(location.pathname)").removesuffix("/report.html")
+    quoted = shlex.quote(folder).replace("'\"'\"'", "'\\''")
     text = "document.getElementById('panel-selected').innerText"
-    page.run("viewer.view.goTo(viewer.model.row(7))")
-    assert "Values before and after" in page.run(text)
-    assert "dst in_grad[0]\t0.5, nan\t<1.0>" in page.run(text)
-    page.run("viewer.view.goTo(viewer.model.row(8))")
+    assert page.run(text).endswith(f"More of them: ascendsim inspect {quoted} --row {number} --elements 16:64")
+    other = next(n for n in range(len(added.program)) if n not in added.looked_at and added.inspect(row=n).operands)
+    page.run(f"viewer.view.goTo(viewer.model.row({other}))")
+    assert f"Of this row there are none: they were kept of {len(added.looked_at)} rows" in page.run(text)
+    assert page.run(text).endswith(f"To get them: ascendsim inspect {quoted} --row {other}")
+    page.run(f"viewer.view.goTo(viewer.model.row({_first(added, Kind.WAIT_FLAG)}))")
     assert "Values" not in page.run(text)
+
+
+def test_a_run_without_values_says_so(page, softmax):
+    page.run(f"viewer.view.goTo(viewer.model.row({_first(softmax, Kind.TRANSFER)}))")
+    text = page.run("document.getElementById('panel-selected').innerText")
+    assert text.endswith('Of this row there are none: the run computed none (machine.values = "none").')
 
 
 def test_it_can_be_used_without_a_pointer(page):

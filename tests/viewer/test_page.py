@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ascendsim as asc
-from ascendsim import colours, runfolder
+from ascendsim import analysis, colours, inspection, kept_values, runfolder, window
+from ascendsim.dtypes import HALF
+from ascendsim.dumps import Dump
 from ascendsim.errors import Finding
 from ascendsim.plot import style
 from ascendsim.viewer import page, report_html
@@ -84,15 +86,127 @@ def test_the_same_run_gives_the_same_bytes(added, tmp_path):
     runfolder.write_run(added, tmp_path)
     first = (tmp_path / "report.html").read_bytes()
     assert first == report_html(added).encode()
-    assert report_html(runfolder.load_run(tmp_path)).encode() == first
-    listed = {name for name, _ in page.FILES}
-    assert listed <= {path.name for path in tmp_path.iterdir()}
+    assert report_html(runfolder.load_run(tmp_path), added.looked_at).encode() == first
+
+
+def test_it_lists_the_files_beside_it(added, tmp_path, monkeypatch):
+    """All but those of the run itself that only this program reads, and itself."""
+
+    def listed(result, folder):
+        runfolder.write_run(result, folder)
+        head, _ = _data((folder / "report.html").read_text())
+        assert all(what for _, what in head["files"])
+        names = [name for name, _ in head["files"]]
+        assert {*names, "report.html", "run.npz"} == {path.name for path in folder.iterdir()}
+        return names
+
+    assert listed(added, tmp_path / "plain") == [name for name, _ in page.FILES if name != "dumps.txt"]
+    dumped = replace(added, dumps=(_dump(),))
+    assert listed(dumped, tmp_path / "dumped") == [name for name, _ in page.FILES]
+    monkeypatch.setattr(window.rows_to_keep, "__defaults__", ((), 100))
+    monkeypatch.setattr(window, "EDGE_ROWS", 80)
+    assert "simulator" not in listed(asc.run("vector_add"), tmp_path / "long")
+
+
+def _dump():
+    values = np.ones(1, np.float16)
+    return Dump(
+        0, "core 0", 3, "k.py:1", 7, "x", "UB", 0, HALF, 1, (1,), values, np.ones(1, np.bool_), is_dropped=False
+    )
 
 
 def test_it_carries_the_kernel(added):
     head, _ = _data(report_html(added))
     assert head["sources"]["vector_add.py"] == (ROOT / "scenarios/vector_add.py").read_text()
     assert {line.rpartition(":")[0] for line in head["lines"]} - {"", "end of kernel"} <= set(head["sources"])
+
+
+# ---- values -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["vector_add", "matmul_plus_one", "fag_same_ab_small"])
+def test_rows_are_looked_at_while_values_are_computed(name):
+    """Each row is what looking into the run afterwards gives; there are rows of every sort."""
+    result = asc.run(name)
+    rows = tuple(result.looked_at)
+    again = inspection.values(result, rows, kept_values.MOST_VALUES)
+    assert {row: view.to_dict() for row, view in result.looked_at.items()} == {r: v.to_dict() for r, v in again.items()}
+    assert rows == kept_values.rows_to_look_at(result.program, result.critical_path, result.findings)
+    assert all(view.operands for view in result.looked_at.values())
+    assert {view.core_name.split()[0] for view in again.values()} == {
+        result.program.core_name(core).split()[0] for core in range(result.program.core_count)
+    }
+    longest = max(result.critical_path, key=lambda step: step.end_cycles - step.begin_cycles)
+    assert longest.row in rows
+
+
+def test_a_line_has_the_first_row_of_each_of_its_instructions(added):
+    """Here as a third reading of the rows: of all cores, in the order of numbers."""
+    rows, firsts = analysis.Rows(added.program, added.timeline), {}
+    for number in range(len(added.program)):
+        row = rows.row(number)
+        if row.operands:
+            firsts.setdefault((row.op.name, row.line), number)
+    assert set(firsts.values()) <= set(added.looked_at)
+    first, last = min(added.looked_at), max(n for n, view in added.looked_at.items() if view.core == 0)
+    operated = [n for n in range(len(added.program)) if rows.row(n).operands and added.timeline["core"][n] == 0]
+    assert (first, last) == (operated[0], operated[-1])
+
+
+def test_a_finding_has_the_row_that_it_names(added):
+    line = "vector_add.py:26"
+    found = [Finding("W-X", "m", where=f"DataCopy ({line})"), Finding("W-Y", "m", where="block_dim")]
+    program = added.program
+    rows = list(kept_values._named(program, dict(kept_values._firsts(program)), found))
+    views = inspection.values(added, rows)
+    assert [(view.line, view.api) for view in views.values()] == [(line, "DataCopy")]
+
+
+def test_the_page_has_what_rows_found_and_left(added):
+    head, _ = _data(report_html(added))
+    assert {int(row) for row in head["values"]} == set(added.looked_at)
+    number = next(n for n, view in added.looked_at.items() if view.api == "Add")
+    facts, operands = head["values"][str(number)]
+    view = added.inspect(row=number, most=16)
+    assert facts == []
+    assert [(o[0], o[2], o[3]) for o in operands] == [("dst", 2048, 2048), ("src0", 2048, -1), ("src1", 2048, -1)]
+    for (_, place, _, _, elements, before, after), seen in zip(operands, view.operands, strict=True):
+        assert place == f"{seen.tensor}, UB 0x{seen.address_bytes:x}, half"
+        assert elements == list(range(16))
+        assert [float(text) for text in after or before] == pytest.approx(seen.after.astype(float), abs=1e-6)
+        assert before == ["never written"] * 16 or not after
+
+
+def test_what_a_page_says_of_rows_without_values(added, monkeypatch):
+    def hints(result):
+        return _data(report_html(result))[0]["hints"]
+
+    on_disk = {
+        "how": "ascendsim inspect {run} --row {row}",
+        "more": "ascendsim inspect {run} --row {row} --elements 16:64",
+    }
+    nowhere = {"how": "", "more": ""}
+    in_python = {"how": "result.inspect(row={row})", "more": "result.inspect(row={row}, most=None)"}
+    kept = hints(added)
+    assert kept["why"].startswith(f"they were kept of {len(added.looked_at)} rows: the longest steps of the critical")
+    assert kept | {"why": ""} == on_disk | {"why": ""}
+    assert hints(replace(added, looked_at={})) == on_disk | {"why": "none were kept here"}
+    none, sample = (asc.run("vector_add", set={"machine.values": how}) for how in ("none", "sample"))
+    assert (none.looked_at, sample.looked_at) == ({}, {})
+    assert hints(none) == nowhere | {"why": 'the run computed none (machine.values = "none")'}
+    assert hints(sample) == nowhere | {"why": 'the run computed those of some tiles only (machine.values = "sample")'}
+    ones = np.ones((16, 64), np.float32)
+    assert hints(asc.softmax_grad(ones, ones)) == in_python | {"why": "none were kept here"}
+    arrays = {"x": np.ones(65536, np.float16)}
+    given_one = asc.run("vector_add", set={"tensors.x.fill": "array", "tensors.x.seed": None}, arrays=arrays)
+    assert hints(given_one) == in_python | {"why": kept["why"]}
+    monkeypatch.setattr(window.rows_to_keep, "__defaults__", ((), 100))
+    monkeypatch.setattr(window, "EDGE_ROWS", 80)
+    long = asc.run("vector_add")
+    assert hints(long) == on_disk | {"why": "the run is long (640 rows), so none were kept"}
+
+
+# ---- the kernel -------------------------------------------------------------------------------------------------
 
 
 TWO_FILES = {
