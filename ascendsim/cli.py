@@ -169,7 +169,7 @@ def run(
         out.print(terminal(result))
         for line in show_dumps.page(result, str(target / DUMPS)):
             out.print(line, soft_wrap=True)
-        out.print(f"{len(files)} files in {target}")
+        out.print(f"{len(files)} files in {target}", soft_wrap=True)
     if any(e.met is False for e in result.expectations):
         raise typer.Exit(Exit.EXPECTATION)
 
