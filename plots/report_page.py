@@ -14,9 +14,7 @@ from browser import ABSENT, Browser, find_browser  # noqa: E402 - found by the l
 
 SELECT = """(() => {
     const { model, view } = viewer, { ops } = model.head;
-    let row = -1;
-    for (let k = 0; k < 6; k++) row = model.nextRow(([op]) => ops[op][0] === "Mmad", row);
-    view.goTo(row);
+    view.goTo(model.nextRow(([op]) => ops[op][0] === "Mmad"));
     view.look(0, model.makespan / 2);
 })()"""
 

@@ -164,8 +164,7 @@ def aligned_picture(title: str, runs: Sequence[tuple[str, RunResult]]) -> Pictur
 def _aligned_panel(name: str, result: RunResult, most_us: float) -> _Panel:
     """A run's lanes up to a time that may lie behind its end."""
     last = max(1, round(most_us * result.device.clock_mhz))
-    core = int(result.timeline["core"][np.argmax(result.timeline["end"])]) if len(result.timeline) else 0
-    cores = ai_core(result) if result.program.kernel_type.is_mix else (core,)
+    cores = ai_core(result)
     return _panel(view_of(result, cores, 0, last), f"{name}: {result.name} on {result.device.name}")
 
 
@@ -282,10 +281,18 @@ def _notes(panels: Sequence[_Panel]) -> list[str]:
 
 
 def _path_notes(panels: Sequence[_Panel]) -> list[str]:
-    """What of the critical path is not in the picture; nothing where no lane is."""
-    if not panels:
-        return []
-    result, cores = panels[0].view.result, {core for panel in panels for core in panel.view.cores}
+    """What of each run's critical path is not in the picture; nothing where no lane is."""
+    runs = {id(panel.view.result): panel for panel in panels}
+    notes = []
+    for key, last in runs.items():
+        cores = {core for panel in panels if id(panel.view.result) == key for core in panel.view.cores}
+        name = f"{last.title}: " if len(runs) > 1 else ""
+        notes += [f"{name}{note}" for note in _missing_of_path(last.view.result, cores)]
+    return notes
+
+
+def _missing_of_path(result: RunResult, cores: set[int]) -> list[str]:
+    """What of a run's critical path is not on these cores, or not known."""
     path = [step for step in result.critical_path if step.edge is not Edge.UNKNOWN]
     elsewhere = sum(step.cycles for step in path if step.core not in cores)
     known, notes = sum(step.cycles for step in path), []

@@ -47,6 +47,8 @@ def test_two_runs_share_their_time():
     assert "A: vector_add on Ascend910B1" in texts
     assert "A: 1,761 cycles = 0.952 µs · B: 1,817 cycles = 0.982 µs" in texts
     assert "dashed: end of the run" in texts
+    assert "critical path" in texts
+    assert not any("of the critical path" in text for text in texts)
     ends = _dashed(picture)
     left, right = 1.4, 1.4 + 9.65
     assert ends == pytest.approx([left + (right - left) * 1761 / 1817, right])
