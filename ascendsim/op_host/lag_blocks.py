@@ -234,8 +234,8 @@ class BlockMap:
     # --- who takes what ---
 
     def segments(self, turn: int, core: int) -> tuple[Segment, ...]:
-        """Return what a core does in a round, () where nothing is left for it."""
-        return self.chunk(turn * self.cores + core)
+        """Return what a core does in a round, () where nothing is left for it or it takes no blocks at all."""
+        return self.chunk(turn * self.cores + core) if core < self.cores else ()
 
     def chunk(self, number: int) -> tuple[Segment, ...]:
         """Return the segments of the `number`-th 16 blocks."""

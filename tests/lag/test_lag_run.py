@@ -15,6 +15,7 @@ from ascendsim.op_kernel import laser_attention_grad, laser_cube, laser_passes, 
 from ascendsim.record import AiCore
 from ascendsim.reference.laser_attention_grad import LaserAttention, LaserForward
 from ascendsim.reference.relative_errors import LEAST, relative_errors
+from ascendsim.terms import Pipe
 
 ONE, THREE = {"aic_cores": 1, "aiv_cores": 2}, {"aic_cores": 3, "aiv_cores": 6}
 
@@ -176,6 +177,16 @@ def test_a_second_run_gives_the_same_bytes(case):
     assert first.makespan_cycles == second.makespan_cycles
     for name in GRADIENTS:
         assert first.outputs[name].tobytes() == second.outputs[name].tobytes()
+
+
+def test_cores_that_take_no_blocks_only_keep_step():
+    """Block_cores of 1 on two AICs: values as ever, products on the first only, nothing against the rules."""
+    result = machine.run(scenario(heads=2, length=512, platform=FEW, block_cores=1))
+    assert {f.code for f in result.findings} <= FOUND
+    assert [(e.what, e.met) for e in result.expectations] == [(f"values of {name}", True) for name in GRADIENTS]
+    busy = {use.core: use.busy_cycles for use in result.pipe_use if use.pipe is Pipe.M}
+    assert result.program.block_dim > 1
+    assert [core for core, cycles in busy.items() if cycles] == [0]
 
 
 # ---- flags -----------------------------------------------------------------------------------------------------------
