@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ascendsim.analysis import double_sets, peak_ub_bytes
 from ascendsim.arrays import load_array
 from ascendsim.beside import beside
+from ascendsim.builder import SharedTiles
 from ascendsim.checks import advise, advise_timeline, check_program, idle_cores
 from ascendsim.checks.advice import NODB
 from ascendsim.checks.advice import RULES as ADVICE
@@ -364,15 +365,19 @@ def host_argument(scenario: Scenario) -> object:
     return _prepare(scenario, with_data=False).argument
 
 
-def judged(scenario: Scenario) -> Judged:
+def judged(scenario: Scenario, shared: SharedTiles | None = None) -> Judged:
     """Record a scenario and judge it as a run does before it simulates.
+
+    Args:
+        scenario: the scenario.
+        shared: tiles that scenarios of the same operator and device share; None for a kernel of the user's own.
 
     Raises:
         InputError, KernelError: the input cannot be used.
         Rejected: the host side refuses the call.
     """
     ready = _prepare(scenario, with_data=False)
-    checked = _record_and_check(ready, silent)
+    checked = _check(ready, _record(ready, silent, shared))
     findings = in_order(_that_may_stop(checked.findings, suppressions_of(scenario), checked.complete))
     return Judged(checked.program, ready.device, ready.argument, findings, checked.complete, ready)
 
@@ -703,16 +708,15 @@ def _record_and_check(ready: _Prepared, progress: Progress) -> _Checked:
     return _check(ready, _record(ready, progress))
 
 
-def _record(ready: _Prepared, progress: Progress) -> _Checked:
+def _record(ready: _Prepared, progress: Progress, shared: SharedTiles | None = None) -> _Checked:
     """Record a scenario's kernel; the findings are those that need no look at the program."""
     device, block_dim = ready.device, ready.block_dim
     most = device.most_blocks(ready.kernel_type)
     if block_dim > most:
         found = BLOCKS.finding("block_dim", got=block_dim, wanted=most, fill={"cores": ready.kernel_type.block_word})
         raise InputError(f"{found.message}; set block_dim={most} or less")
-    recording = record(
-        ready.kernel, device, block_dim, ready.gm, (ready.argument,), stage(progress, "record"), ready.kernel_type
-    )
+    told = stage(progress, "record")
+    recording = record(ready.kernel, device, block_dim, ready.gm, (ready.argument,), told, ready.kernel_type, shared)
     return _Checked(recording.program, recording.findings, recording.complete, recording.sources)
 
 

@@ -21,7 +21,14 @@ from numbers import Integral, Real
 from types import CellType, FrameType, FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, cast
 
-from ascendsim.builder import ProgramBuilder, RecordedTile, RecorderState, SlotTensor, TileArgumentError
+from ascendsim.builder import (
+    ProgramBuilder,
+    RecordedTile,
+    RecorderState,
+    SharedTiles,
+    SlotTensor,
+    TileArgumentError,
+)
 from ascendsim.device import Device
 from ascendsim.dtypes import DType, pack
 from ascendsim.errors import AscendSimError, Finding, KernelError, Rejected, Rule, UnknownNameError
@@ -266,7 +273,7 @@ class AiCore(
 
     def get_block_num(self) -> int:
         """Return the block_dim: how many cores run the kernel, in a mixed kernel how many AI Cores (GetBlockNum)."""
-        return self._builder.block_dim
+        return self._builder.asked_block_dim()
 
     def get_sub_block_idx(self) -> int:
         """Return which of its AI Core's vector cores this is, 0 on a Cube core (GetSubBlockIdx).
@@ -592,12 +599,25 @@ class AiCore(
         known = self._builder.tiles.get(key)
         if known is None:
             self.settle()
-            known = self._record_tile(fn, values, slots)
+            known = self._shared_tile(fn, values, slots, key)
             self._builder.tiles[key] = known
         number = self._tiles.get(fn.function, 0)
         self._tiles[fn.function] = number + 1
         self._builder.log_call(self._core, known.template, number, slots)
         self._replayed = known
+
+    def _shared_tile(
+        self, fn: "TileSignature", values: tuple[object, ...], slots: list[tuple[int, int]], key: Hashable
+    ) -> RecordedTile:
+        """Take a tile over from a program before, or record it and leave it to those behind."""
+        builder = self._builder
+        shared_key = builder.shared_key(key, tuple(q.identity for q in self.ques))
+        known = builder.taken_over(shared_key)
+        if known is None:
+            with builder.watched() as noted:
+                known = self._record_tile(fn, values, slots)
+            builder.share(shared_key, known, noted)
+        return known
 
     def _record_tile(
         self, fn: "TileSignature", values: tuple[object, ...], slots: list[tuple[int, int]]
@@ -885,6 +905,7 @@ def record(
     arguments: tuple[object, ...],
     progress: StageProgress | None = None,
     kernel_type: KernelType | None = None,
+    shared: SharedTiles | None = None,
 ) -> Recording:
     """Run a kernel once per core and return the program it recorded.
 
@@ -896,12 +917,13 @@ def record(
         arguments: passed on, usually the tiling.
         progress: told how many cores are recorded.
         kernel_type: which cores of a block run it; None for the device's usual, vector cores or combined ones.
+        shared: tiles of programs recorded before, to take over; for shipped kernels only.
 
     Raises:
         KernelError: the kernel cannot be recorded; the text names its line.
     """
     kind = kernel_type or device.kernel_types()[0]
-    builder = ProgramBuilder(device, block_dim, gm, kind)
+    builder = ProgramBuilder(device, block_dim, gm, kind, shared)
     own = _own_instructions(kernel)
     complete = True
     try:
