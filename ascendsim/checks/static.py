@@ -182,12 +182,18 @@ def _check_rows(program: Program, device: Device) -> tuple[tuple[Finding, ...], 
 def _rows(program: Program, device: Device) -> Iterator[tuple[int, Finding]]:
     """What the checks of rows find, less what is a library call's own matter."""
     for template in program.templates:
-        for row in template.rows:
+        for row in template.kept("rows with findings", device, lambda t=template: _rows_with_findings(t, device)):
             where = f"{row.op.api} ({program.lines[row.line]})"
             for check in row.op.checks:
                 for finding in check(row, template.tensors, device, where):
                     if finding.code not in _OF_THE_CALLER or not is_library(program.lines[row.line]):
                         yield row.line, finding
+
+
+def _rows_with_findings(template: Template, device: Device) -> tuple[Row, ...]:
+    """The rows of a template in which a check finds something, whatever they are called."""
+    tensors = template.tensors
+    return tuple(row for row in template.rows if any(check(row, tensors, device, "") for check in row.op.checks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,15 +220,17 @@ def _gm_bounds(program: Program) -> Iterator[tuple[int, Finding]]:
             yield box.row.line, finding
 
 
-def _gm_boxes(template: Template) -> list[_GmBox]:
+def _gm_boxes(template: Template) -> tuple[_GmBox, ...]:
     """The GM operands of a template's rows."""
-    found = []
+    return template.kept("GM operands", None, lambda: tuple(_find_gm_boxes(template)))
+
+
+def _find_gm_boxes(template: Template) -> Iterator[_GmBox]:
     for row, touched in zip(template.rows, template.touched, strict=True):
         for t in touched:
             ref = template.tensors[t.tensor]
             if ref.buffer is Buffer.GM and t.end > t.first:
-                found.append(_GmBox(row, t.role, ref.slot, t.first, t.end))
-    return found
+                yield _GmBox(row, t.role, ref.slot, t.first, t.end)
 
 
 def _outside(program: Program, number: int, box: _GmBox) -> Iterator[tuple[int, int, int]]:
