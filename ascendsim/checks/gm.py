@@ -180,11 +180,19 @@ class GmAccesses:
 
     def meetings(self) -> Iterator[tuple[int, Spots, Meetings]]:
         """Yield tensor, spots and what overlaps, for each tensor that somebody writes."""
-        for tensor in range(len(self.program.gm)):
+        for tensor in self._written():
             spots = self._spots(tensor)
             kinds = np.unique(np.stack([spots.template, spots.slot]), axis=1).T.tolist()
-            if any(self.all[number].writes for kind in kinds for number in self._of_slot[kind[0], kind[1]]):
-                yield tensor, spots, self._meetings(spots, [(template, slot) for template, slot in kinds])
+            yield tensor, spots, self._meetings(spots, [(template, slot) for template, slot in kinds])
+
+    def _written(self) -> list[int]:
+        """Tensors that somebody writes, in their order."""
+        calls, found = self.program.calls, set[int]()
+        for (template, slot), numbers in self._of_slot.items():
+            if any(self.all[number].writes for number in numbers):
+                slots = calls["slot_start"][calls["template"] == template] + slot
+                found |= set(np.unique(self.program.slot_tensor[slots]).tolist())
+        return sorted(found)
 
     def _spots(self, tensor: int) -> Spots:
         """Who uses a tensor; without flags between cores each call has a spot of its own."""

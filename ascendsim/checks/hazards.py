@@ -209,26 +209,12 @@ class _Hazards:
         self._alike = list(alike.values())
         for key, cores in alike.items():
             templates = np.frombuffer(key, calls["template"].dtype).tolist()
-            last = self._last_awake(templates)
-            state, states = order.begin(frozenset(last)), []
-            for at, template in enumerate(templates):
-                self._turns[state, template] += len(cores)
-                states.append(state)
-                state = order.outcome(state, template).after
-                for pipe in [p for p, end in last.items() if end == at]:
-                    state = order.without(state, pipe)
+            states, state = order.walk(templates)
+            for turn in zip(states, templates, strict=True):
+                self._turns[turn] += len(cores)
             self._ends[state] = self._ends.get(state, 0) + len(cores)
             for here in cores:
                 self._state_of[here] = states
-
-    def _last_awake(self, templates: list[int]) -> dict[int, int]:
-        """By pipe: the last of a core's calls in which it matters what the pipe knows."""
-        last_call = {template: at for at, template in enumerate(templates)}
-        last: dict[int, int] = {}
-        for template, at in last_call.items():
-            for pipe in self.order.awake_in(template):
-                last[pipe] = max(at, last.get(pipe, 0))
-        return last
 
     # ---- rows that meet -----------------------------------------------------------------------------------------
 

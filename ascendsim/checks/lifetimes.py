@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.checks.accesses import Accesses, Act, Step
+from ascendsim.checks.accesses import Accesses, Act, Step, TemplateAccesses
 from ascendsim.context import OF_UNWRITTEN, DryMachine
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule
@@ -64,31 +64,42 @@ def sequences_of(program: Program) -> list[list[int]]:
 
 def _all_written(accesses: Accesses, sequences: list[list[int]]) -> bool:
     """Whether every byte that rows read was written, as far as plain rows show it: quicker than running them."""
-    cover = _Cover(accesses)
-    for templates in sequences:
-        state = cover.start
-        for template in templates:
-            state = cover.after(state, template)
-            if state < 0:
-                return False
-    return True
+    cover = Cover(accesses, int(accesses.edges[1].max(initial=0)))
+    return all(cover.is_written(templates) for templates in sequences)
 
 
-class _Cover:
-    """Which bytes of UB are written after each template, once for each set of bytes written before."""
+class Cover:
+    """Which on-chip bytes are written after each template, once for each set of bytes written before.
 
-    def __init__(self, accesses: Accesses) -> None:
+    Args:
+        accesses: of the templates.
+        length_bytes: where the last of them ends.
+    """
+
+    def __init__(self, accesses: TemplateAccesses, length_bytes: int) -> None:
         self._accesses = accesses
-        self._states: list[NDArray[np.bool_]] = []
+        self._length_bytes = length_bytes
+        self._states: list[bytes] = []
+        """A bit for each byte."""
         self._numbers: dict[bytes, int] = {}
         self._known: dict[tuple[int, int], int] = {}
-        self.start = self._number(np.zeros(max([0, *accesses.end.tolist()]), np.bool_))
+        self.start = self._number(np.zeros(length_bytes, np.bool_))
+
+    def is_written(self, templates: list[int]) -> bool:
+        """Whether every byte that templates read, one behind the other, was written, as far as plain rows show it."""
+        state = self.start
+        for template in templates:
+            state = self.after(state, template)
+            if state < 0:
+                return False
+        return True
 
     def after(self, state: int, template: int) -> int:
         """Return which bytes are written after a template; -1 if some may be read that are not."""
         key = (state, template)
         if key not in self._known:
-            written = self._states[state].copy()
+            bits = np.frombuffer(self._states[state], np.uint8)
+            written = np.unpackbits(bits, count=self._length_bytes).view(np.bool_)
             steps = self._accesses.steps[template]
             fits = all(self._take(template, step, written) for step in steps if step.act is Act.TOUCH)
             self._known[key] = self._number(written) if fits else -1
@@ -107,9 +118,10 @@ class _Cover:
         return True
 
     def _number(self, written: NDArray[np.bool_]) -> int:
-        number = self._numbers.setdefault(np.packbits(written).tobytes(), len(self._states))
+        bits = np.packbits(written).tobytes()
+        number = self._numbers.setdefault(bits, len(self._states))
         if number == len(self._states):
-            self._states.append(written)
+            self._states.append(bits)
         return number
 
 
@@ -169,20 +181,32 @@ def _dead_stores(accesses: Accesses, sequences: list[list[int]]) -> Iterator[Fin
     """Stores that nobody reads, but for those that a library call overwrites itself: its caller cannot remove them."""
     found: dict[tuple[int, int], int] = {}
     for templates in sequences:
-        stores = _Stores(accesses, accesses.places.length_bytes)
-        turns: dict[int, int] = {}
-        for template in templates:
-            turns[template] = turns.get(template, 0) + 1
-            if turns[template] > TURNS:
-                break
-            for step in accesses.steps[template]:
-                if step.act is Act.TOUCH:
-                    stores.take(step.accesses)
-        for pair in stores.dead:
+        for pair in dead_pairs(accesses, first_turns(templates)):
             found[pair] = found.get(pair, 0) + 1
     for pair in found:
-        if not all(is_library(accesses.line(accesses.all[number])) for number in pair):
-            yield _dead_store(accesses, *pair)
+        yield _dead_store(accesses, *pair)
+
+
+def first_turns(templates: list[int]) -> tuple[int, ...]:
+    """Return the templates up to where one is called more often than is followed."""
+    turns: dict[int, int] = {}
+    for at, template in enumerate(templates):
+        turns[template] = turns.get(template, 0) + 1
+        if turns[template] > TURNS:
+            return tuple(templates[:at])
+    return tuple(templates)
+
+
+def dead_pairs(accesses: TemplateAccesses, templates: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Return stores that nobody reads, each with the one that overwrites it, but for those of library calls alone."""
+    stores = _Stores(accesses)
+    for template in templates:
+        for step in accesses.steps[template]:
+            if step.act is Act.TOUCH:
+                stores.take(step.accesses)
+    return [
+        pair for pair in stores.dead if not all(is_library(accesses.line(accesses.all[number])) for number in pair)
+    ]
 
 
 def _dead_store(accesses: Accesses, first: int, second: int) -> Finding:
@@ -208,10 +232,10 @@ def _dead_store(accesses: Accesses, first: int, second: int) -> Finding:
 class _Stores:
     """Who wrote each byte of UB last, and whether it was read since."""
 
-    def __init__(self, accesses: Accesses, ub_bytes: int) -> None:
+    def __init__(self, accesses: TemplateAccesses) -> None:
         self.dead: list[tuple[int, int]] = []
         self._accesses = accesses
-        self._writer = np.full(max([ub_bytes, *accesses.end.tolist()]), -1, np.int32)
+        self._writer = np.full(int(accesses.edges[1].max(initial=accesses.places.length_bytes)), -1, np.int32)
         """Which store of this walk, by number."""
         self._store: list[int] = []
         """Access of each store."""

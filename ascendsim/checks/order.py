@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.checks.accesses import Access, Accesses, Act, Step
+from ascendsim.checks.accesses import Access, Act, Step, TemplateAccesses
 from ascendsim.terms import Pipe
 
 Clock = list[int]
@@ -176,15 +176,22 @@ class Trail:
 class Order:
     """Walks cores; each template once for each state."""
 
-    def __init__(self, accesses: Accesses, *, ordered_pipes: frozenset[Pipe] = frozenset()) -> None:
+    def __init__(
+        self,
+        accesses: TemplateAccesses,
+        *,
+        ordered_pipes: frozenset[Pipe] = frozenset(),
+        pipes: tuple[Pipe, ...] | None = None,
+    ) -> None:
         """Begin.
 
         Args:
-            accesses: of the program.
+            accesses: of the templates.
             ordered_pipes: those whose rows the hardware orders where they meet, one behind the other.
+            pipes: those that templates use, the scalar unit first; None for those of the templates that are there.
         """
         self.accesses = accesses
-        self.pipes = _pipes_of(accesses)
+        self.pipes = _pipes_of(accesses) if pipes is None else pipes
         self.states: list[State] = []
         self._numbers: dict[State, int] = {}
         self._known: dict[tuple[int, int], Outcome] = {}
@@ -196,6 +203,29 @@ class Order:
         """Return the state in which a core begins on which these pipes are ever awake."""
         none = (0,) * len(self.pipes)
         return self._number(State(awake, False, (none,) * len(self.pipes), ((),) * len(self.pipes)))
+
+    def walk(self, templates: list[int]) -> tuple[list[int], int]:
+        """Walk the calls of a core; return the state before each and the one at the end."""
+        last = self._last_awake(templates)
+        asleep: dict[int, list[int]] = {}
+        for pipe, at in last.items():
+            asleep.setdefault(at, []).append(pipe)
+        state, states = self.begin(frozenset(last)), []
+        for at, template in enumerate(templates):
+            states.append(state)
+            state = self.outcome(state, template).after
+            for pipe in asleep.get(at, ()):
+                state = self.without(state, pipe)
+        return states, state
+
+    def _last_awake(self, templates: list[int]) -> dict[int, int]:
+        """By pipe: the last of a core's calls in which it matters what the pipe knows."""
+        last_call = {template: at for at, template in enumerate(templates)}
+        last: dict[int, int] = {}
+        for template, at in last_call.items():
+            for pipe in self.awake_in(template):
+                last[pipe] = max(at, last.get(pipe, 0))
+        return last
 
     def without(self, state: int, asleep: int) -> int:
         """Return a state from which on a pipe is never awake again."""
@@ -237,7 +267,7 @@ class Order:
         return number
 
 
-def _pipes_of(accesses: Accesses) -> tuple[Pipe, ...]:
+def _pipes_of(accesses: TemplateAccesses) -> tuple[Pipe, ...]:
     """Pipes that the program uses, the scalar unit first."""
     used = {step.pipe for steps in accesses.steps for step in steps}
     return (Pipe.S, *sorted(used - {Pipe.S}))
@@ -247,7 +277,7 @@ def _pipes_of(accesses: Accesses) -> tuple[Pipe, ...]:
 class _Walk:
     """One core's pipes on the way through a template. Pipes are counted in the order of `pipes`."""
 
-    accesses: Accesses
+    accesses: TemplateAccesses
     pipes: tuple[Pipe, ...]
     begin: State
     ordered: frozenset[Pipe]
@@ -426,10 +456,10 @@ class _Walk:
         access = self.accesses.all[number]
         if len(log) - known <= _FEW:
             return _overlapping(self.accesses.all, log, known, access)
-        a, numbers = self.accesses, np.array(log[known:], np.int64)
-        found = (a.first[numbers] < access.end) & (a.end[numbers] > access.first)
+        first, end, writes = self.accesses.edges[:, np.array(log[known:], np.int64)]
+        found = (first < access.end) & (end > access.first)
         if not access.writes:
-            found &= a.writes[numbers]
+            found &= writes > 0
         places: list[int] = (known + np.flatnonzero(found)[::-1]).tolist()
         return places
 
