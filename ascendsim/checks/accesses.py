@@ -91,7 +91,8 @@ class TemplateAccesses:
         self.steps: list[tuple[Step, ...]] = []
         self.crossed = -1
         """An access of no bytes: behind it a pipe has waited for another core."""
-        self._lines: list[tuple[str, ...]] = []
+        self.lines: list[tuple[str, ...]] = []
+        """By template: the source lines that its rows name."""
         self._edges = np.zeros((3, 0), np.int64)
         self._marked = np.zeros(min(places.length_bytes, _MOST_MARKS), np.bool_)
         """Bytes of an access that another is compared with."""
@@ -103,7 +104,7 @@ class TemplateAccesses:
         """Add a template, whose rows name these source lines, and return its number."""
         number = len(self.templates)
         self.templates.append(template)
-        self._lines.append(lines)
+        self.lines.append(lines)
         self.steps.append(self._steps(number, template))
         return number
 
@@ -122,7 +123,7 @@ class TemplateAccesses:
 
     def line(self, access: Access) -> str:
         """The source line of an access."""
-        return self._lines[access.template][self.row(access).line]
+        return self.lines[access.template][self.row(access).line]
 
     def meet(self, one: int, other: int) -> bool:
         """Whether two accesses share a byte, lane by lane; their ranges are known to."""

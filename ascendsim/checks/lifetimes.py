@@ -17,7 +17,7 @@ from ascendsim.errors import Finding, Rule
 from ascendsim.isa.mmad import MMAD_INIT
 from ascendsim.library import is_library
 from ascendsim.memory import Bytes, distinct
-from ascendsim.program import Program
+from ascendsim.program import Program, Template
 from ascendsim.terms import Buffer, Pipe, TPosition
 
 Ints = NDArray[Any]
@@ -49,7 +49,7 @@ def check_lifetimes(program: Program, device: Device, accesses: Accesses) -> tup
     """Return what reads unwritten bytes, what is overwritten unread, and buffers without use; UB begins unwritten."""
     sequences = sequences_of(program)
     unwritten = () if _all_written(accesses, sequences) else _unwritten(program, device, sequences)
-    return (*unwritten, *_dead_stores(accesses, sequences), *_unused(program, device))
+    return (*unwritten, *_dead_stores(accesses, sequences), *unused_buffers(program, device))
 
 
 def sequences_of(program: Program) -> list[list[int]]:
@@ -179,11 +179,8 @@ class _Dry:
 
 def _dead_stores(accesses: Accesses, sequences: list[list[int]]) -> Iterator[Finding]:
     """Stores that nobody reads, but for those that a library call overwrites itself: its caller cannot remove them."""
-    found: dict[tuple[int, int], int] = {}
-    for templates in sequences:
-        for pair in dead_pairs(accesses, first_turns(templates)):
-            found[pair] = found.get(pair, 0) + 1
-    for pair in found:
+    pairs = (pair for templates in sequences for pair in dead_pairs(accesses, first_turns(templates)))
+    for pair in dict.fromkeys(pairs):
         yield _dead_store(accesses, *pair)
 
 
@@ -204,9 +201,7 @@ def dead_pairs(accesses: TemplateAccesses, templates: tuple[int, ...]) -> list[t
         for step in accesses.steps[template]:
             if step.act is Act.TOUCH:
                 stores.take(step.accesses)
-    return [
-        pair for pair in stores.dead if not all(is_library(accesses.line(accesses.all[number])) for number in pair)
-    ]
+    return [pair for pair in stores.dead if not all(is_library(accesses.line(accesses.all[number])) for number in pair)]
 
 
 def _dead_store(accesses: Accesses, first: int, second: int) -> Finding:
@@ -278,11 +273,21 @@ def _distinct(stores: Ints) -> list[int]:
     return [store for store in distinct(stores).tolist() if store >= 0]
 
 
-def _unused(program: Program, device: Device) -> Iterator[Finding]:
-    used = {template.tensors[t.tensor].que for template in program.templates for row in template.touched for t in row}
+def unused_buffers(program: Program, device: Device) -> Iterator[Finding]:
+    """Yield W-BUF-UNUSED: queues and TBufs that no row touches."""
+    used = {que for template in program.templates for que in _touched_ques(template)}
     for number, que in enumerate(program.ques):
         if que.num and number not in used:
             got = que.num * que.buffer_bytes
             place = device.buffer_of(TPosition(que.position)) or Buffer.UB
             fill = {"place": place.name}
             yield UNUSED.finding(f"InitBuffer of {que.name}", operand=que.name, got=got, wanted="a use", fill=fill)
+
+
+def _touched_ques(template: Template) -> frozenset[int]:
+    """Queues and TBufs that the rows of a template touch."""
+
+    def find() -> frozenset[int]:
+        return frozenset(template.tensors[t.tensor].que for row in template.touched for t in row)
+
+    return template.kept("touched queues", None, find)

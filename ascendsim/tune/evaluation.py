@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ascendsim.builder import SharedTiles
 from ascendsim.errors import Deadlock, InputError, KernelError, Rejected, Severity
-from ascendsim.machine import Judged, host_argument, judged
+from ascendsim.machine import Judged, Series, host_argument, judged
 from ascendsim.result import RunResult
 from ascendsim.scenario import Scenario
 from ascendsim.terms import Buffer
@@ -137,7 +136,8 @@ class Evaluator:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._known: dict[str, dict[str, Cell]] = {}
-        self._shared: SharedTiles | None = None
+        is_shipped = setup.scenario.find_operator() is not None
+        self._series = Series(setup.scenario.load_device()) if is_shipped else None
         gc.set_threshold(_ALLOCATIONS)
 
     def row(self, number: int) -> Row:
@@ -173,7 +173,7 @@ class Evaluator:
             broken = next((c for c in late if not c.holds(numbers)), None)
             if broken is not None:
                 return {"status": LEFT_OUT, "code": broken.text, "findings": ""}
-        found = judged(scenario, self._tiles())
+        found = judged(scenario, self._series)
         codes = [f.code for f in found.findings]
         if found.stoppers:
             first = found.stoppers[0]
@@ -185,12 +185,6 @@ class Evaluator:
             self._known[digest] = _timed(found)
         timed: dict[str, Cell] = {"status": TIMED, "findings": _joined(codes), "digest": digest[:16]}
         return timed | self._known[digest] | _workspace(scenario, found) | self._derived(scenario, found)
-
-    def _tiles(self) -> SharedTiles | None:
-        """Tiles of candidates before; a kernel of the user's own may read what is no argument, so it shares none."""
-        if self._setup.scenario.find_operator() is not None and (self._shared is None or self._shared.is_full):
-            self._shared = SharedTiles(self._setup.scenario.load_device())
-        return self._shared
 
     def _derived(self, scenario: Scenario, found: Judged) -> dict[str, Cell]:
         derived = derived_of(scenario, found.argument)
