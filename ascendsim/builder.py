@@ -14,7 +14,7 @@ from ascendsim.errors import Finding
 from ascendsim.isa.instruction import Row, TensorRef
 from ascendsim.memory import GlobalTensor
 from ascendsim.program import Program, QueInfo, Template
-from ascendsim.terms import Buffer, HardEvent, KernelType, MaskMode, TPosition
+from ascendsim.terms import Buffer, CoreKind, HardEvent, KernelType, MaskMode, Pipe, TPosition
 from ascendsim.tpipe import QueState
 
 
@@ -154,6 +154,13 @@ class TileArgumentError(Exception):
     """A tile asked for what differs between its calls; the recorder turns this into a KernelError."""
 
 
+def _parts_of(device: Device, kind: CoreKind) -> tuple[frozenset[Pipe], frozenset[Buffer]]:
+    """Pipes and memories that a kind of core has."""
+    core = device.core[kind.value]
+    pipes, buffers = set(core.pipes.value), {"GM", *core.buffers.value}
+    return frozenset(p for p in Pipe if p.name in pipes), frozenset(b for b in Buffer if b.name in buffers)
+
+
 class ProgramBuilder:
     """Collects templates and calls of all cores; equal templates are stored once.
 
@@ -186,6 +193,12 @@ class ProgramBuilder:
         self.kernel_type = kernel_type
         self.places = {p: place for p in TPosition if (place := device.buffer_of(p)) is not None}
         """The memory that plays each position."""
+        self.parts = {kind: _parts_of(device, kind) for kind in kernel_type.kinds}
+        """Pipes and memories of each kind of core."""
+        self.arguments: tuple[object, ...] = ()
+        """What every core's kernel is given beside GM tensors."""
+        self.argument_numbers: dict[int, tuple[object, int]] = {}
+        """Those of them that are frozen, by identity, with the number of what rows can depend on: no queue is inside."""
         self.gm = gm
         self._given = (kernel_type, *((g.name, g.dtype.code, g.shape, g.index) for g in gm))
         self.templates: list[Template] = []
