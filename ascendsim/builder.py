@@ -198,7 +198,7 @@ class ProgramBuilder:
         self.arguments: tuple[object, ...] = ()
         """What every core's kernel is given beside GM tensors."""
         self.argument_numbers: dict[int, tuple[object, int]] = {}
-        """Those of them that are frozen, by identity, with the number of what rows can depend on: no queue is inside."""
+        """Those that are frozen, by identity, with the number of what rows can depend on; no queue is inside."""
         self.gm = gm
         self._given = (kernel_type, *((g.name, g.dtype.code, g.shape, g.index) for g in gm))
         self.templates: list[Template] = []

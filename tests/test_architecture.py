@@ -176,6 +176,7 @@ LAYERS = {
             "analysis",
             "arrays",
             "beside",
+            "builder",
             "checks",
             "comparison",
             "computed",

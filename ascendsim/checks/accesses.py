@@ -21,6 +21,10 @@ _MOST_MARKS = 1 << 24
 """Bytes that are marked one by one: more than any core has on chip, where an operand may be said to be any length."""
 
 
+Site = tuple[int, int]
+"""Template and row in it."""
+
+
 class Act(IntEnum):
     """What a row does to the order of others."""
 
@@ -99,6 +103,7 @@ class TemplateAccesses:
         self._meets: dict[tuple[int, int], bool] = {}
         self._bytes: dict[int, tuple[int, Bytes | None]] = {}
         self._shapes: dict[Hashable, RowLanes] = {}
+        self._lanes_at: dict[Site, RowLanes] = {}
 
     def add(self, template: Template, lines: tuple[str, ...]) -> int:
         """Add a template, whose rows name these source lines, and return its number."""
@@ -181,15 +186,22 @@ class TemplateAccesses:
             for role, o in row.operands
             if role == access.role
         )
-        return start, self._lanes(template, row).lanes.get((access.role, access.writes))
+        return start, self._lanes(access.template, access.at).lanes.get((access.role, access.writes))
 
     def is_plain(self, number: int, step: Step) -> bool:
         """Whether a row of template `number` reads what must be written and leaves written what it writes."""
-        template = self.templates[number]
-        return self._lanes(template, template.rows[step.at]).is_plain
+        return self._lanes(number, step.at).is_plain
 
-    def _lanes(self, template: Template, row: Row) -> RowLanes:
-        """What `lanes_of` says of a row; rows of one shape are looked at once."""
+    def _lanes(self, number: int, at: int) -> RowLanes:
+        """What `lanes_of` says of a row."""
+        known = self._lanes_at.get((number, at))
+        if known is None:
+            template = self.templates[number]
+            known = self._lanes_at[number, at] = self._find_lanes(template, template.rows[at])
+        return known
+
+    def _find_lanes(self, template: Template, row: Row) -> RowLanes:
+        """Rows of one shape are looked at once."""
         key = shape_of(template, row)
         known = self._shapes.get(key)
         if known is None:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from ascendsim.checks.accesses import Act
-from ascendsim.checks.order import Flag, Held, Pending, Site, State
+from ascendsim.checks.accesses import Act, Site
+from ascendsim.checks.order import Flag, Held, Pending, State
 from ascendsim.checks.sites import Hazard, Sites, sync_name
 from ascendsim.errors import Rule
 from ascendsim.library import is_library

@@ -148,7 +148,7 @@ class GmAccesses:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._shapes: dict[Hashable, tuple[tuple[str, bool, Ints, Ints], ...]] = {}
-        self.all = [access for number in range(len(program.templates)) for access in self._of_template(number)]
+        self.all = [a for number, template in enumerate(program.templates) for a in self._kept(number, template)]
         self.template = np.array([a.template for a in self.all], np.int64)
         self.at = np.array([a.at for a in self.all], np.int64)
         self.writes = np.array([a.writes for a in self.all], np.bool_)
@@ -157,8 +157,11 @@ class GmAccesses:
         for number, access in enumerate(self.all):
             self._of_slot.setdefault((access.template, access.slot), []).append(number)
 
-    def _of_template(self, number: int) -> Iterator[GmAccess]:
-        template = self.program.templates[number]
+    def _kept(self, number: int, template: Template) -> tuple[GmAccess, ...]:
+        question = ("GM accesses", number)
+        return template.kept(question, None, lambda: tuple(self._of_template(number, template)))
+
+    def _of_template(self, number: int, template: Template) -> Iterator[GmAccess]:
         for at, (row, touched) in enumerate(zip(template.rows, template.touched, strict=True)):
             if all(template.tensors[t.tensor].slot < 0 for t in touched):
                 continue

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.checks.accesses import Accesses, Act
+from ascendsim.checks.accesses import Accesses, Act, Site
 from ascendsim.checks.between import Between
 from ascendsim.checks.cross_flags import FlagsBetween
 from ascendsim.checks.flags import Flags
 from ascendsim.checks.gm import GmAccesses, GmPair, Meetings, Spots, kinds, places_on_core
 from ascendsim.checks.gm_order import GmOrder
 from ascendsim.checks.history import History
-from ascendsim.checks.order import Clash, Order, Outcome, Site
+from ascendsim.checks.order import Clash, Order, Outcome
 from ascendsim.checks.sites import Found, Hazard, Sites
 from ascendsim.device import Device
 from ascendsim.errors import Rule, Severity

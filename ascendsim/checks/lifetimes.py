@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.checks.accesses import Accesses, Act, Step, TemplateAccesses
+from ascendsim.checks.accesses import Accesses, Act, TemplateAccesses
 from ascendsim.context import OF_UNWRITTEN, DryMachine
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule
@@ -64,65 +64,55 @@ def sequences_of(program: Program) -> list[list[int]]:
 
 def _all_written(accesses: Accesses, sequences: list[list[int]]) -> bool:
     """Whether every byte that rows read was written, as far as plain rows show it: quicker than running them."""
-    cover = Cover(accesses, int(accesses.edges[1].max(initial=0)))
+    cover = Cover(accesses)
     return all(cover.is_written(templates) for templates in sequences)
 
 
 class Cover:
-    """Which on-chip bytes are written after each template, once for each set of bytes written before.
+    """Which on-chip bytes templates read from those before them, and which they write. A set of bytes is a number.
 
     Args:
         accesses: of the templates.
-        length_bytes: where the last of them ends.
     """
 
-    def __init__(self, accesses: TemplateAccesses, length_bytes: int) -> None:
+    def __init__(self, accesses: TemplateAccesses) -> None:
         self._accesses = accesses
-        self._length_bytes = length_bytes
-        self._states: list[bytes] = []
-        """A bit for each byte."""
-        self._numbers: dict[bytes, int] = {}
-        self._known: dict[tuple[int, int], int] = {}
-        self.start = self._number(np.zeros(length_bytes, np.bool_))
+        self._known: dict[int, tuple[int, int] | None] = {}
 
     def is_written(self, templates: list[int]) -> bool:
         """Whether every byte that templates read, one behind the other, was written, as far as plain rows show it."""
-        state = self.start
-        for template in templates:
-            state = self.after(state, template)
-            if state < 0:
+        written = 0
+        for template in dict.fromkeys(templates):  # what is written stays so: a second call finds what the first did
+            if template not in self._known:
+                self._known[template] = self._find(template)
+            found = self._known[template]
+            if found is None or found[0] & ~written:
                 return False
+            written |= found[1]
         return True
 
-    def after(self, state: int, template: int) -> int:
-        """Return which bytes are written after a template; -1 if some may be read that are not."""
-        key = (state, template)
-        if key not in self._known:
-            bits = np.frombuffer(self._states[state], np.uint8)
-            written = np.unpackbits(bits, count=self._length_bytes).view(np.bool_)
-            steps = self._accesses.steps[template]
-            fits = all(self._take(template, step, written) for step in steps if step.act is Act.TOUCH)
-            self._known[key] = self._number(written) if fits else -1
-        return self._known[key]
-
-    def _take(self, template: int, step: Step, written: NDArray[np.bool_]) -> bool:
+    def _find(self, template: int) -> tuple[int, int] | None:
+        """Bytes that a template reads before it writes them, and those it writes; None if rows are not plain."""
         a = self._accesses
-        if not a.is_plain(template, step):
-            return False
-        for number in step.accesses:
-            if not a.all[number].writes and not written[a.bytes_of(number)].all():
-                return False
-        for number in step.accesses:
-            if a.all[number].writes:
-                written[a.bytes_of(number)] = True
-        return True
+        steps = [step for step in a.steps[template] if step.act is Act.TOUCH]
+        if not all(a.is_plain(template, step) for step in steps):
+            return None
+        length_bytes = max([0, *(a.all[number].end for step in steps for number in step.accesses)])
+        read, written = np.zeros(length_bytes, np.bool_), np.zeros(length_bytes, np.bool_)
+        for step in steps:
+            for number in step.accesses:
+                if not a.all[number].writes:
+                    at = a.bytes_of(number)
+                    read[at] |= ~written[at]
+            for number in step.accesses:
+                if a.all[number].writes:
+                    written[a.bytes_of(number)] = True
+        return _number_of(read), _number_of(written)
 
-    def _number(self, written: NDArray[np.bool_]) -> int:
-        bits = np.packbits(written).tobytes()
-        number = self._numbers.setdefault(bits, len(self._states))
-        if number == len(self._states):
-            self._states.append(bits)
-        return number
+
+def _number_of(marked: NDArray[np.bool_]) -> int:
+    """A number with a bit for each byte."""
+    return int.from_bytes(np.packbits(marked, bitorder="little").tobytes(), "little")
 
 
 def _unwritten(program: Program, device: Device, sequences: list[list[int]]) -> tuple[Finding, ...]:

@@ -20,13 +20,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.checks.accesses import Access, Act, Step, TemplateAccesses
+from ascendsim.checks.accesses import Access, Act, Site, Step, TemplateAccesses
 from ascendsim.terms import Pipe
 
 Clock = list[int]
 Ints = NDArray[np.int64]
-Site = tuple[int, int]
-"""Template and row in it."""
 Flag = tuple[int, int]
 """Event and id."""
 

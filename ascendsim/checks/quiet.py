@@ -34,10 +34,10 @@ class Quiet:
         self._accesses = TemplateAccesses(Places({Buffer.UB: 0}, device.ub_bytes))
         hardware = {Pipe.V} if device.has("vector_ordered") else set()
         self._order = Order(self._accesses, ordered_pipes=frozenset({Pipe.S} | hardware), pipes=_PIPES)
-        self._cover = Cover(self._accesses, device.ub_bytes)
+        self._cover = Cover(self._accesses)
         self._numbers: dict[Hashable, int] = {}
-        self._loud: set[int] = set()
-        """Templates that are not looked at here."""
+        self._far: set[int] = set()
+        """Templates that reach beyond UB."""
         self._quiet_turns: set[tuple[int, int]] = set()
         """(state, template) from which nothing was found."""
         self._quiet_stores: set[tuple[int, ...]] = set()
@@ -50,8 +50,10 @@ class Quiet:
 
     def is_quiet(self, program: Program) -> bool:
         """Whether order and lifetimes certainly find nothing; rows that are wrong by themselves must not be there."""
+        if not all(map(_is_plain, program.templates)):
+            return False
         numbers = [self._number(template, program.lines) for template in program.templates]
-        if not self._loud.isdisjoint(numbers):
+        if not self._far.isdisjoint(numbers):
             return False
         sequences = [[numbers[template] for template in templates] for templates in sequences_of(program)]
         if not all(self._is_in_order(templates) and self._is_used(templates) for templates in sequences):
@@ -65,8 +67,8 @@ class Quiet:
             first = len(self._accesses.all)
             number = self._numbers[key] = self._accesses.add(template, lines)
             new = self._accesses.all[first:]
-            if not _is_plain(template) or any(a.first < 0 or a.end > self._ub_bytes for a in new):
-                self._loud.add(number)
+            if any(a.first < 0 or a.end > self._ub_bytes for a in new):
+                self._far.add(number)
         return number
 
     def _is_in_order(self, templates: list[int]) -> bool:
@@ -105,6 +107,10 @@ class Quiet:
 
 def _is_plain(template: Template) -> bool:
     """Whether a template uses vector pipes and UB only, and no flags between cores."""
-    pipes = {row.pipe for row in template.rows}
-    places = {tensor.buffer for tensor in template.tensors}
-    return pipes <= set(_PIPES) and places <= _PLACES and template.op_names.isdisjoint(CROSS)
+
+    def find() -> bool:
+        pipes = {row.pipe for row in template.rows}
+        places = {tensor.buffer for tensor in template.tensors}
+        return pipes <= set(_PIPES) and places <= _PLACES and template.op_names.isdisjoint(CROSS)
+
+    return template.kept("is plain", None, find)

@@ -187,7 +187,7 @@ def _check_rows(program: Program, device: Device) -> tuple[tuple[Finding, ...], 
 def _rows(program: Program, device: Device) -> Iterator[tuple[int, Finding]]:
     """What the checks of rows find, less what is a library call's own matter."""
     for template in program.templates:
-        for row in template.kept("rows with findings", device, lambda t=template: _rows_with_findings(t, device)):
+        for row in _rows_with_findings(template, device):
             where = f"{row.op.api} ({program.lines[row.line]})"
             for check in row.op.checks:
                 for finding in check(row, template.tensors, device, where):
@@ -198,7 +198,11 @@ def _rows(program: Program, device: Device) -> Iterator[tuple[int, Finding]]:
 def _rows_with_findings(template: Template, device: Device) -> tuple[Row, ...]:
     """The rows of a template in which a check finds something, whatever they are called."""
     tensors = template.tensors
-    return tuple(row for row in template.rows if any(check(row, tensors, device, "") for check in row.op.checks))
+
+    def find() -> tuple[Row, ...]:
+        return tuple(row for row in template.rows if any(check(row, tensors, device, "") for check in row.op.checks))
+
+    return template.kept("rows with findings", device, find)
 
 
 @dataclass(frozen=True, slots=True)
