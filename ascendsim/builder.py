@@ -1,7 +1,8 @@
 """What recording collects: templates, calls, queues, lines, steps, findings; in the end a Program."""
 
 from array import array
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from operator import index
 
@@ -13,7 +14,7 @@ from ascendsim.errors import Finding
 from ascendsim.isa.instruction import Row, TensorRef
 from ascendsim.memory import GlobalTensor
 from ascendsim.program import Program, QueInfo, Template
-from ascendsim.terms import Buffer, HardEvent, KernelType, MaskMode, TPosition
+from ascendsim.terms import Buffer, CoreKind, HardEvent, KernelType, MaskMode, Pipe, TPosition
 from ascendsim.tpipe import QueState
 
 
@@ -30,6 +31,10 @@ class Segment:
     registers: int = 0
     serial: int = 0
 
+
+_MOST_SHARED = 4096
+"""Tiles that programs share before the next begins anew."""
+_MOST_NUMBERS = 1 << 17
 
 RecorderState = tuple[
     MaskMode,
@@ -52,6 +57,62 @@ class RecordedTile:
     exit_state: RecorderState
     exit_number: int
     """Number of that state, see `ProgramBuilder.number`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTile:
+    """A recorded tile as a later program takes it over: all that recording it left behind.
+
+    Attributes:
+        lines, steps: those that came with it, in their order.
+        sources: files of its lines.
+        ends: where what it uses of on-chip memories ends.
+    """
+
+    template: Template
+    exit_state: RecorderState
+    exit_number: int
+    lines: tuple[str, ...]
+    steps: tuple[str, ...]
+    sources: tuple[tuple[str, str], ...]
+    ends: tuple[tuple[Buffer, int], ...]
+
+
+class SharedTiles:
+    """Tiles that programs of one device share, recorded one after the other.
+
+    Only for kernels that read nothing but their arguments, as the shipped ones do: another program's tile is taken
+    over without running it.
+
+    Args:
+        device: what the programs are for.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.tiles: dict[Hashable, SharedTile] = {}
+        self.numbers: dict[Hashable, int] = {}
+        """As of `ProgramBuilder.number`: keys hold such numbers."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it holds so much that the next program should begin another."""
+        return len(self.tiles) > _MOST_SHARED or len(self.numbers) > _MOST_NUMBERS
+
+
+@dataclass(slots=True)
+class Noted:
+    """What a builder was told while it was watched.
+
+    Attributes:
+        is_shareable: whether that is all that depends on it: no findings, nobody asked for the block_dim.
+    """
+
+    lines: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+    sources: tuple[tuple[str, str], ...] = ()
+    ends: tuple[tuple[Buffer, int], ...] = ()
+    is_shareable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +154,59 @@ class TileArgumentError(Exception):
     """A tile asked for what differs between its calls; the recorder turns this into a KernelError."""
 
 
-class ProgramBuilder:
-    """Collects templates and calls of all cores; equal templates are stored once."""
+def _parts_of(device: Device, kind: CoreKind) -> tuple[frozenset[Pipe], frozenset[Buffer]]:
+    """Pipes and memories that a kind of core has."""
+    core = device.core[kind.value]
+    pipes, buffers = set(core.pipes.value), {"GM", *core.buffers.value}
+    return frozenset(p for p in Pipe if p.name in pipes), frozenset(b for b in Buffer if b.name in buffers)
 
-    def __init__(self, device: Device, block_dim: int, gm: tuple[GlobalTensor, ...], kernel_type: KernelType) -> None:
+
+class ProgramBuilder:
+    """Collects templates and calls of all cores; equal templates are stored once.
+
+    Args:
+        device: what the program runs on.
+        block_dim: blocks.
+        gm: its GM tensors.
+        kernel_type: which cores run it.
+        shared: tiles of programs before it, None to record all.
+
+    Raises:
+        ValueError: `shared` is for another device.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        block_dim: int,
+        gm: tuple[GlobalTensor, ...],
+        kernel_type: KernelType,
+        shared: SharedTiles | None = None,
+    ) -> None:
+        if shared is not None and shared.device is not device:
+            raise ValueError(f"tiles of {shared.device.name} are none of {device.name}")
         self.device = device
-        self.block_dim = block_dim
+        self._shared = shared
+        self._block_dim = block_dim
+        self._asked = 0
+        """How often somebody asked for the block_dim."""
         self.kernel_type = kernel_type
         self.places = {p: place for p in TPosition if (place := device.buffer_of(p)) is not None}
         """The memory that plays each position."""
+        self.parts = {kind: _parts_of(device, kind) for kind in kernel_type.kinds}
+        """Pipes and memories of each kind of core."""
+        self.arguments: tuple[object, ...] = ()
+        """What every core's kernel is given beside GM tensors."""
+        self.argument_numbers: dict[int, tuple[object, int]] = {}
+        """Those that are frozen, by identity, with the number of what rows can depend on; no queue is inside."""
         self.gm = gm
+        self._given = (kernel_type, *((g.name, g.dtype.code, g.shape, g.index) for g in gm))
         self.templates: list[Template] = []
         self.by_digest: dict[str, int] = {}
         self.tiles: dict[Hashable, RecordedTile] = {}
         self.ends_of_kernel: dict[Hashable, int | None] = {}
         """The template of what ends a core, None for one without rows."""
-        self._numbers: dict[Hashable, int] = {}
+        self._numbers: dict[Hashable, int] = {} if shared is None else shared.numbers
         self._calls = array("q")
         self._slot_tensor = array("i")
         self._slot_base_bytes = array("q")
@@ -121,6 +219,11 @@ class ProgramBuilder:
         self.segments = 0
         self.noted = 0
         """Findings noted, each time counted."""
+
+    def asked_block_dim(self) -> int:
+        """Return the block_dim to a kernel, and note that it asked."""
+        self._asked += 1
+        return self._block_dim
 
     def new_segment(self, name: str, *, is_tile: bool) -> Segment:
         """Return an empty template to record into, with a number of its own."""
@@ -165,10 +268,69 @@ class ProgramBuilder:
         template = Template.of_rows(
             segment.name, segment.rows, tuple(segment.tensors), len(segment.slots), segment.registers
         )
+        return self._intern(template)
+
+    def _intern(self, template: Template) -> int:
         known = self.by_digest.setdefault(template.digest, len(self.templates))
         if known == len(self.templates):
             self.templates.append(template)
         return known
+
+    # ---- tiles of programs before -------------------------------------------------------------------------------
+
+    def shared_key(self, key: Hashable, ques: tuple[Hashable, ...]) -> Hashable:
+        """Return all that a tile's record depends on, in any program of the device; None where none is shared.
+
+        Args:
+            key: what it depends on in this program.
+            ques: identities of the core's queues and buffers.
+        """
+        if self._shared is None:
+            return None
+        return (key, ques, self._given, tuple(self.lines), tuple(self.steps), tuple(self.ques))
+
+    def taken_over(self, key: Hashable) -> RecordedTile | None:
+        """Return a tile that a program before has recorded, None if none has."""
+        tile = None if self._shared is None else self._shared.tiles.get(key)
+        if tile is None:
+            return None
+        for line in tile.lines:
+            self.line(line)
+        for step in tile.steps:
+            self.step(step)
+        self.sources |= dict.fromkeys(tile.sources)
+        for place, end_bytes in tile.ends:
+            self.reaches(place, end_bytes)
+        return RecordedTile(self._intern(tile.template), tile.exit_state, tile.exit_number)
+
+    @contextmanager
+    def watched(self) -> Iterator[Noted]:
+        """Say in the end what was noted inside."""
+        noted, lines, steps, before = Noted(), len(self.lines), len(self.steps), (self.noted, self._asked)
+        sources, ends = self.sources, self.ends
+        self.sources, self.ends = {}, {}
+        try:
+            yield noted
+        finally:
+            noted.lines, noted.steps = tuple(self.lines)[lines:], tuple(self.steps)[steps:]
+            noted.sources, noted.ends = tuple(self.sources), tuple(self.ends.items())
+            noted.is_shareable = (self.noted, self._asked) == before
+            self.sources, self.ends = sources | self.sources, ends
+            for place, end_bytes in noted.ends:
+                self.reaches(place, end_bytes)
+
+    def share(self, key: Hashable, tile: RecordedTile, noted: Noted) -> None:
+        """Keep a tile for programs behind, if it would be the same in them."""
+        if self._shared is not None and noted.is_shareable:
+            self._shared.tiles[key] = SharedTile(
+                self.templates[tile.template],
+                tile.exit_state,
+                tile.exit_number,
+                noted.lines,
+                noted.steps,
+                noted.sources,
+                noted.ends,
+            )
 
     @property
     def call_count(self) -> int:
@@ -193,7 +355,7 @@ class ProgramBuilder:
         columns = np.array(self._calls, np.int64).reshape(-1, 4)
         return Program(
             soc=self.device.name,
-            block_dim=self.block_dim,
+            block_dim=self._block_dim,
             kernel_type=self.kernel_type,
             templates=tuple(self.templates),
             calls={name: columns[:, i].copy() for i, name in enumerate(("core", "template", "tile", "slot_start"))},

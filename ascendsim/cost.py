@@ -84,14 +84,17 @@ def template_schedule(template: Template, device: Device, gm_bases: tuple[int, .
     Raises:
         DeviceError: the device file has no cost for an instruction and dtype that the template uses.
     """
+    return template.kept(("schedule", gm_bases), device, lambda: _template_schedule(template, device, gm_bases))
+
+
+def _template_schedule(template: Template, device: Device, gm_bases: tuple[int, ...]) -> TemplateSchedule:
     sets = _UnitSets(template.tensors)
     costs = row_costs(template, template.rows, device, gm_bases)
     rows = [fields | _unit_fields(row, fields, sets) for row, fields in zip(template.rows, costs, strict=True)]
-    columns = {
-        name: np.array([fields.get(name, 0) for fields in rows], np.int64)
-        for name in SCHEDULE_COLUMNS
-        if name != "pipe"
-    }
+    columns = dict(zip(SCHEDULE_COLUMNS, np.zeros((len(SCHEDULE_COLUMNS), len(rows)), np.int64), strict=True))
+    for at, fields in enumerate(rows):
+        for name, value in fields.items():
+            columns[name][at] = value
     columns["pipe"] = template.columns["pipe"].astype(np.int64)
     return TemplateSchedule(columns, sets.all)
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from ascendsim.analysis import double_sets, peak_ub_bytes
 from ascendsim.arrays import load_array
 from ascendsim.beside import beside
-from ascendsim.checks import advise, advise_timeline, check_program, idle_cores
+from ascendsim.builder import SharedTiles
+from ascendsim.checks import Quiet, advise, advise_timeline, check_program, idle_cores
 from ascendsim.checks.advice import NODB
 from ascendsim.checks.advice import RULES as ADVICE
 from ascendsim.checks.flags import DEADLOCK, REDUNDANT
@@ -376,15 +377,49 @@ def host_argument(scenario: Scenario) -> object:
     return _prepare(scenario, with_data=False).argument
 
 
-def judged(scenario: Scenario) -> Judged:
+class Series:
+    """What scenarios of one shipped operator and device share that are judged one after the other.
+
+    It spares work and changes no answer. A kernel of the user's own may read what is no argument of its tiles.
+
+    Args:
+        device: theirs.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._tiles = SharedTiles(device)
+        self._quiet = Quiet(device)
+
+    def tiles(self) -> SharedTiles:
+        """Return the tiles recorded so far, not too many."""
+        if self._tiles.is_full:
+            self._tiles = SharedTiles(self._device)
+        return self._tiles
+
+    def quiet(self) -> Quiet:
+        """Return what is known to be quiet, not too much."""
+        if self._quiet.is_full:
+            self._quiet = Quiet(self._device)
+        return self._quiet
+
+
+def judged(scenario: Scenario, series: Series | None = None) -> Judged:
     """Record a scenario and judge it as a run does before it simulates.
+
+    Args:
+        scenario: the scenario.
+        series: what it shares with those before; None for a kernel of the user's own.
 
     Raises:
         InputError, KernelError: the input cannot be used.
         Rejected: the host side refuses the call.
     """
     ready = _prepare(scenario, with_data=False)
-    checked = _record_and_check(ready, silent)
+    if series is None:
+        checked = _record_and_check(ready, silent)
+    else:
+        checked = _check(ready, _record(ready, silent, series.tiles()), series.quiet())
     findings = in_order(_that_may_stop(checked.findings, suppressions_of(scenario), checked.complete))
     return Judged(checked.program, ready.device, ready.argument, findings, checked.complete, ready)
 
@@ -720,20 +755,19 @@ def _record_and_check(ready: _Prepared, progress: Progress) -> _Checked:
     return _check(ready, _record(ready, progress))
 
 
-def _record(ready: _Prepared, progress: Progress) -> _Checked:
+def _record(ready: _Prepared, progress: Progress, shared: SharedTiles | None = None) -> _Checked:
     """Record a scenario's kernel; the findings are those that need no look at the program."""
     device, block_dim = ready.device, ready.block_dim
     most = device.most_blocks(ready.kernel_type)
     if block_dim > most:
         found = BLOCKS.finding("block_dim", got=block_dim, wanted=most, fill={"cores": ready.kernel_type.block_word})
         raise InputError(f"{found.message}; set block_dim={most} or less")
-    recording = record(
-        ready.kernel, device, block_dim, ready.gm, (ready.argument,), stage(progress, "record"), ready.kernel_type
-    )
+    told = stage(progress, "record")
+    recording = record(ready.kernel, device, block_dim, ready.gm, (ready.argument,), told, ready.kernel_type, shared)
     return _Checked(recording.program, recording.findings, recording.complete, recording.sources)
 
 
-def _check(ready: _Prepared, recorded: _Checked) -> _Checked:
+def _check(ready: _Prepared, recorded: _Checked, quiet: Quiet | None = None) -> _Checked:
     """Judge a recorded program."""
     device, program = ready.device, recorded.program
     findings = [*ready.notes, *(f for n, a in ready.inputs.items() for f in non_finite(f"input {n}", a))]
@@ -744,6 +778,7 @@ def _check(ready: _Prepared, recorded: _Checked) -> _Checked:
         auto_sync=ready.scenario.machine.auto_sync,
         is_complete=recorded.complete,
         known=recorded.findings,
+        quiet=quiet,
     )
     findings += without_consequences(recorded.findings, checked)
     if recorded.complete:

@@ -6,10 +6,10 @@ the modules that walk rows.
 
 import hashlib
 import json
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,11 @@ _NONE = -1
 _MICRO_FIELDS = ("op", "register", "source0", "source1", "dtype", "src_dtype", "mask_hi", "mask_lo", "tensor", "offset",
                  "scalar_bits", "line", "step", "issue")  # fmt: skip
 
+_MOST_KEPT = 16
+"""Answers that a template keeps."""
+
 Columns = dict[str, NDArray[Any]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,30 @@ class Template:
 
     def __len__(self) -> int:
         return len(self.columns["op"])
+
+    def kept(self, question: Hashable, of: object, find: Callable[[], T]) -> T:
+        """Return what follows from the rows and one object: found once and kept with the template.
+
+        Args:
+            question: what is asked, and all else that the answer depends on.
+            of: what it is asked of, such as a device, as itself: it does not change.
+            find: finds the answer, which nobody changes.
+        """
+        known = self._kept.get((question, id(of)))
+        if known is None:
+            if len(self._kept) == _MOST_KEPT:
+                self._kept.clear()
+            known = self._kept[question, id(of)] = (of, find())  # `of` lives on, so that its id is its own
+        return cast("T", known[1])
+
+    @cached_property
+    def _kept(self) -> dict[tuple[Hashable, int], tuple[object, object]]:
+        return {}
+
+    @cached_property
+    def op_names(self) -> frozenset[str]:
+        """Names of the instructions that the rows are."""
+        return frozenset(row.op.name for row in self.rows)
 
     @cached_property
     def digest(self) -> str:
@@ -352,7 +380,7 @@ class Program:
     @cached_property
     def is_cross(self) -> bool:
         """Whether cores set flags for each other, or wait for them."""
-        return any(row.op.name in CROSS for template in self.templates for row in template.rows)
+        return any(not template.op_names.isdisjoint(CROSS) for template in self.templates)
 
     def call(self, index: int) -> Call:
         """Return one call."""

@@ -21,7 +21,14 @@ from numbers import Integral, Real
 from types import CellType, FrameType, FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, cast
 
-from ascendsim.builder import ProgramBuilder, RecordedTile, RecorderState, SlotTensor, TileArgumentError
+from ascendsim.builder import (
+    ProgramBuilder,
+    RecordedTile,
+    RecorderState,
+    SharedTiles,
+    SlotTensor,
+    TileArgumentError,
+)
 from ascendsim.device import Device
 from ascendsim.dtypes import DType, pack
 from ascendsim.errors import AscendSimError, Finding, KernelError, Rejected, Rule, UnknownNameError
@@ -163,11 +170,9 @@ class AiCore(
         self.kind = kinds[core % len(kinds)]
         """What this core is."""
         self._is_cube = self.is_aic
-        self._pipes = frozenset(self.device.core[self.kind.value].pipes.value)
-        self._buffers = frozenset(("GM", *self.device.core[self.kind.value].buffers.value))
-        self._own_pipes = frozenset(pipe for pipe in Pipe if pipe.name in self._pipes)
-        self._own_places = frozenset(place for place in Buffer if place.name in self._buffers)
-        self._events: dict[HardEvent, set[int]] = {e: set() for e in HardEvent}
+        self._own_pipes, self._own_places = builder.parts[self.kind]
+        self._events: dict[HardEvent, set[int]] = {}
+        """Event ids that are taken."""
         self._steps: list[str] = []
         self._pipe: TPipe | None = None
         self._ended: dict[str, QueInfo] = {}
@@ -266,7 +271,7 @@ class AiCore(
 
     def get_block_num(self) -> int:
         """Return the block_dim: how many cores run the kernel, in a mixed kernel how many AI Cores (GetBlockNum)."""
-        return self._builder.block_dim
+        return self._builder.asked_block_dim()
 
     def get_sub_block_idx(self) -> int:
         """Return which of its AI Core's vector cores this is, 0 on a Cube core (GetSubBlockIdx).
@@ -358,14 +363,15 @@ class AiCore(
     def alloc_event_id(self, event: HardEvent) -> int:
         """Take the lowest free event id of a flag pair (AllocEventID)."""
         event_id = self.fetch_event_id(event)
-        self._events[event].add(event_id)
+        self._events.setdefault(event, set()).add(event_id)
         return event_id
 
     def fetch_event_id(self, event: HardEvent) -> int:
         """Show the lowest free event id of a flag pair without taking it (FetchEventID)."""
         self.settle()
         ids = self.device.sync.event_ids.value
-        free = [i for i in range(ids) if i not in self._events[event]]
+        taken = self._events.get(event, ())
+        free = [i for i in range(ids) if i not in taken]
         if not free:
             raise self.reject(SYNC_EXHAUST, operand=event.name, got=ids, wanted=ids)
         return free[0]
@@ -373,7 +379,7 @@ class AiCore(
     def release_event_id(self, event: HardEvent, event_id: int) -> None:
         """Give an event id back (ReleaseEventID)."""
         self.settle()
-        self._events[event].discard(event_id)
+        self._events.get(event, set()).discard(event_id)
 
     # ---- trace marks --------------------------------------------------------------------------------------------
 
@@ -457,11 +463,8 @@ class AiCore(
         places = [self.buffer_of(t) for t in tensors if t is not None]
         if pipe in self._own_pipes and all(place in self._own_places for place in places):
             return
-        missing = {pipe.name} - self._pipes
-        missing |= {place.name for place in places} - self._buffers
-        if missing:
-            names = " and ".join(sorted(missing))
-            self.report(CORE_ROLE, operand=op.api, got=names, wanted=self.kind.value)
+        missing = {part.name for part in {pipe} - self._own_pipes} | {p.name for p in set(places) - self._own_places}
+        self.report(CORE_ROLE, operand=op.api, got=" and ".join(sorted(missing)), wanted=self.kind.value)
 
     def buffer_of(self, tensor: Tensor) -> Buffer:
         """Return the memory that a tensor lies in.
@@ -592,12 +595,25 @@ class AiCore(
         known = self._builder.tiles.get(key)
         if known is None:
             self.settle()
-            known = self._record_tile(fn, values, slots)
+            known = self._shared_tile(fn, values, slots, key)
             self._builder.tiles[key] = known
         number = self._tiles.get(fn.function, 0)
         self._tiles[fn.function] = number + 1
         self._builder.log_call(self._core, known.template, number, slots)
         self._replayed = known
+
+    def _shared_tile(
+        self, fn: "TileSignature", values: tuple[object, ...], slots: list[tuple[int, int]], key: Hashable
+    ) -> RecordedTile:
+        """Take a tile over from a program before, or record it and leave it to those behind."""
+        builder = self._builder
+        shared_key = builder.shared_key(key, tuple(q.identity for q in self.ques))
+        known = builder.taken_over(shared_key)
+        if known is None:
+            with builder.watched() as noted:
+                known = self._record_tile(fn, values, slots)
+            builder.share(shared_key, known, noted)
+        return known
 
     def _record_tile(
         self, fn: "TileSignature", values: tuple[object, ...], slots: list[tuple[int, int]]
@@ -624,12 +640,15 @@ class AiCore(
             return ("gm", gm.index, gm.dtype.code, gm.shape, gm.cache_mode is CacheMode.CACHE_MODE_DISABLE)
         if kind in _EXACT:
             return (kind, argument)
-        known = self._argument_numbers.get(id(argument))
+        known = self._argument_numbers.get(id(argument)) or self._builder.argument_numbers.get(id(argument))
         if known is not None:
             return known[1]
         if kind is tuple or not is_dataclass(argument) or isinstance(argument, _VALUES):
             return self._value_key(argument)
         number = self._builder.number(self._value_key(argument))
+        if any(argument is it for it in self._builder.arguments):
+            self._builder.argument_numbers[id(argument)] = (argument, number)
+            return number
         if len(self._argument_numbers) == _MOST_ARGUMENTS:
             self._argument_numbers.clear()
         self._argument_numbers[id(argument)] = (argument, number)
@@ -676,7 +695,7 @@ class AiCore(
             self._segment = self._builder.new_segment("body", is_tile=False)
 
     def _state(self) -> RecorderState:
-        events = tuple((e, tuple(sorted(ids))) for e, ids in self._events.items() if ids)
+        events = tuple((e, tuple(sorted(ids))) for e, ids in sorted(self._events.items()) if ids)
         ques = tuple(q.state for q in self.ques if isinstance(q, TQue))
         mask = self.mask
         registers = mask.mode, mask.hi, mask.lo, self._deq_scale, self._atomic, self._cmp_mask_is_set
@@ -685,7 +704,7 @@ class AiCore(
     def _restore(self, state: RecorderState) -> None:
         self._mask.mode, self._mask.hi, self._mask.lo, self._deq_scale, self._atomic, self._cmp_mask_is_set = state[:6]
         events, ques, steps = state[6:]
-        self._events = {e: set() for e in HardEvent} | {e: set(ids) for e, ids in events}
+        self._events = {e: set(ids) for e, ids in events}
         self._steps = list(steps)
         for que, saved in zip((q for q in self.ques if isinstance(q, TQue)), ques, strict=True):
             que.state = saved
@@ -702,6 +721,7 @@ class AiCore(
             key = (self._is_cube, state, tuple(q.identity for q in self.ques))
         if key is not None and key in builder.ends_of_kernel:
             template = builder.ends_of_kernel[key]
+            self._replayed = None  # nobody looks any more
             if template is not None:
                 builder.log_call(self._core, template, -1, [])
         else:
@@ -719,7 +739,7 @@ class AiCore(
         for que in self.ques:
             if isinstance(que, TQue) and que.address_bytes >= 0:
                 que.free_all_event()
-        for event, ids in self._events.items():
+        for event, ids in sorted(self._events.items()):
             for event_id in sorted(ids):
                 self.report(EVENT_LEAK, operand=event.name, got=event_id, wanted="released")
         self._check_modes()
@@ -885,6 +905,7 @@ def record(
     arguments: tuple[object, ...],
     progress: StageProgress | None = None,
     kernel_type: KernelType | None = None,
+    shared: SharedTiles | None = None,
 ) -> Recording:
     """Run a kernel once per core and return the program it recorded.
 
@@ -896,12 +917,14 @@ def record(
         arguments: passed on, usually the tiling.
         progress: told how many cores are recorded.
         kernel_type: which cores of a block run it; None for the device's usual, vector cores or combined ones.
+        shared: tiles of programs recorded before, to take over; for shipped kernels only.
 
     Raises:
         KernelError: the kernel cannot be recorded; the text names its line.
     """
     kind = kernel_type or device.kernel_types()[0]
-    builder = ProgramBuilder(device, block_dim, gm, kind)
+    builder = ProgramBuilder(device, block_dim, gm, kind, shared)
+    builder.arguments = arguments
     own = _own_instructions(kernel)
     complete = True
     try:

@@ -177,6 +177,7 @@ LAYERS = {
             "analysis",
             "arrays",
             "beside",
+            "builder",
             "checks",
             "comparison",
             "computed",

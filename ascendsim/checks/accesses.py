@@ -3,14 +3,13 @@
 from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascendsim.checks.lanes import Bytes, RowLanes, lanes_of, shape_of, shared_lanes
 from ascendsim.isa.instruction import Row
-from ascendsim.program import Program, Template
+from ascendsim.program import Places, Program, Template
 from ascendsim.terms import Buffer, HardEvent, Pipe
 
 Ints = NDArray[np.int64]
@@ -20,6 +19,10 @@ FAR = 1 << 60
 """Bytes beyond every memory, that columns of 64 bits still add up with; operands may reach further."""
 _MOST_MARKS = 1 << 24
 """Bytes that are marked one by one: more than any core has on chip, where an operand may be said to be any length."""
+
+
+Site = tuple[int, int]
+"""Template and row in it."""
 
 
 class Act(IntEnum):
@@ -78,54 +81,54 @@ class Step:
     is_shared: bool = False
 
 
-class Accesses:
-    """Every access of a program's templates, by number, and the steps that each template takes."""
+class TemplateAccesses:
+    """Every access of templates that are added one after the other, by number, and the steps that each takes.
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.places = program.places({})
+    Args:
+        places: where the on-chip memories lie.
+    """
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self.templates: list[Template] = []
         self.all: list[Access] = []
-        self.steps: list[tuple[Step, ...]] = [self._steps(n, t) for n, t in enumerate(program.templates)]
-        self.crossed = len(self.all)
+        self.steps: list[tuple[Step, ...]] = []
+        self.crossed = -1
         """An access of no bytes: behind it a pipe has waited for another core."""
-        self.all.append(Access(self.crossed, -1, -1, "", "", Pipe.S, FAR, -FAR, writes=False))
-        self._marked = np.zeros(min(self.places.length_bytes, _MOST_MARKS), np.bool_)
+        self.lines: list[tuple[str, ...]] = []
+        """By template: the source lines that its rows name."""
+        self._edges = np.zeros((3, 0), np.int64)
+        self._marked = np.zeros(min(places.length_bytes, _MOST_MARKS), np.bool_)
         """Bytes of an access that another is compared with."""
         self._meets: dict[tuple[int, int], bool] = {}
         self._bytes: dict[int, tuple[int, Bytes | None]] = {}
         self._shapes: dict[Hashable, RowLanes] = {}
+        self._lanes_at: dict[Site, RowLanes] = {}
 
-    @cached_property
-    def first(self) -> NDArray[np.int64]:
-        """Lowest byte of each access."""
-        return np.array([max(a.first, -FAR) for a in self.all], np.int64)
+    def add(self, template: Template, lines: tuple[str, ...]) -> int:
+        """Add a template, whose rows name these source lines, and return its number."""
+        number = len(self.templates)
+        self.templates.append(template)
+        self.lines.append(lines)
+        self.steps.append(self._steps(number, template))
+        return number
 
-    @cached_property
-    def end(self) -> NDArray[np.int64]:
-        """Byte behind the highest of each access."""
-        return np.array([min(a.end, FAR) for a in self.all], np.int64)
-
-    @cached_property
-    def writes(self) -> NDArray[np.bool_]:
-        """Whether each access writes."""
-        return np.array([a.writes for a in self.all], np.bool_)
+    @property
+    def edges(self) -> Ints:
+        """In three rows: lowest byte of each access, byte behind its highest, 1 where it writes."""
+        known = self._edges.shape[1]
+        if known < len(self.all):
+            new = [(max(a.first, -FAR), min(a.end, FAR), a.writes) for a in self.all[known:]]
+            self._edges = np.concatenate([self._edges, np.array(new, np.int64).T], axis=1)
+        return self._edges
 
     def row(self, access: Access) -> Row:
         """The instruction of an access."""
-        return self.program.templates[access.template].rows[access.at]
+        return self.templates[access.template].rows[access.at]
 
     def line(self, access: Access) -> str:
         """The source line of an access."""
-        return self.program.lines[self.row(access).line]
-
-    def memory(self, access: Access) -> tuple[Buffer, int]:
-        """The memory that an access lies in, and where that begins among all."""
-        template = self.program.templates[access.template]
-        operand = dict(self.row(access).operands).get(access.role)
-        if operand is None:  # a vector function, which knows UB only
-            return Buffer.UB, self.places.bases[Buffer.UB]
-        place = template.tensors[operand.tensor].buffer
-        return place, self.places.bases[place]
+        return self.lines[access.template][self.row(access).line]
 
     def meet(self, one: int, other: int) -> bool:
         """Whether two accesses share a byte, lane by lane; their ranges are known to."""
@@ -176,22 +179,29 @@ class Accesses:
     def _find_bytes(self, number: int) -> tuple[int, Bytes | None]:
         """(Where the access's operand begins, its bytes counted from there)."""
         access = self.all[number]
-        template = self.program.templates[access.template]
+        template = self.templates[access.template]
         row = template.rows[access.at]
         start = next(
             self.places.of(template.tensors[o.tensor]) + o.offset_bytes
             for role, o in row.operands
             if role == access.role
         )
-        return start, self._lanes(template, row).lanes.get((access.role, access.writes))
+        return start, self._lanes(access.template, access.at).lanes.get((access.role, access.writes))
 
     def is_plain(self, number: int, step: Step) -> bool:
         """Whether a row of template `number` reads what must be written and leaves written what it writes."""
-        template = self.program.templates[number]
-        return self._lanes(template, template.rows[step.at]).is_plain
+        return self._lanes(number, step.at).is_plain
 
-    def _lanes(self, template: Template, row: Row) -> RowLanes:
-        """What `lanes_of` says of a row; rows of one shape are looked at once."""
+    def _lanes(self, number: int, at: int) -> RowLanes:
+        """What `lanes_of` says of a row."""
+        known = self._lanes_at.get((number, at))
+        if known is None:
+            template = self.templates[number]
+            known = self._lanes_at[number, at] = self._find_lanes(template, template.rows[at])
+        return known
+
+    def _find_lanes(self, template: Template, row: Row) -> RowLanes:
+        """Rows of one shape are looked at once."""
         key = shape_of(template, row)
         known = self._shapes.get(key)
         if known is None:
@@ -237,3 +247,24 @@ class Accesses:
                 for n, writes in enumerate(kinds)
             ]
         return tuple(range(start, len(self.all)))
+
+
+class Accesses(TemplateAccesses):
+    """Every access of a program's templates."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program.places({}))
+        self.program = program
+        for template in program.templates:
+            self.add(template, program.lines)
+        self.crossed = len(self.all)
+        self.all.append(Access(self.crossed, -1, -1, "", "", Pipe.S, FAR, -FAR, writes=False))
+
+    def memory(self, access: Access) -> tuple[Buffer, int]:
+        """The memory that an access lies in, and where that begins among all."""
+        template = self.program.templates[access.template]
+        operand = dict(self.row(access).operands).get(access.role)
+        if operand is None:  # a vector function, which knows UB only
+            return Buffer.UB, self.places.bases[Buffer.UB]
+        place = template.tensors[operand.tensor].buffer
+        return place, self.places.bases[place]

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendsim.checks.accesses import Site
 from ascendsim.checks.history import History, Rows
-from ascendsim.checks.order import Order, Site
+from ascendsim.checks.order import Order
 from ascendsim.cross import CrossFlag, groups_of
 from ascendsim.isa.instruction import Row
 from ascendsim.program import CROSS, Program

@@ -1,9 +1,10 @@
 """Flags and barriers of a core: pairs that do not pair, waits that nobody ends, and what orders nothing."""
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
-from ascendsim.checks.accesses import Act
-from ascendsim.checks.order import Flag, Held, Pending, Site, State
+from ascendsim.checks.accesses import Act, Site
+from ascendsim.checks.order import Flag, Held, Pending, State
 from ascendsim.checks.sites import Hazard, Sites, sync_name
 from ascendsim.errors import Rule
 from ascendsim.library import is_library
@@ -54,9 +55,20 @@ class Flags:
 
     def __init__(self, program: Program) -> None:
         self._sites = Sites(program)
-        rows = [row for template in program.templates for row in template.rows]
-        self._set = {row.params for row in rows if row.op.name == "set_flag"}
-        self._waited = {row.params for row in rows if row.op.name == "wait_flag"}
+        self._program = program
+
+    @cached_property
+    def _set(self) -> frozenset[Flag]:
+        return self._flags_of("set_flag")
+
+    @cached_property
+    def _waited(self) -> frozenset[Flag]:
+        return self._flags_of("wait_flag")
+
+    def _flags_of(self, name: str) -> frozenset[Flag]:
+        """The flags that are set, or waited for."""
+        rows = (row for template in self._program.templates for row in template.rows)
+        return frozenset((row.params[0], row.params[1]) for row in rows if row.op.name == name)
 
     def doubled(self, site: Site, before: Site) -> Hazard:
         """Return that a flag is set while an earlier set of it is pending."""

@@ -148,8 +148,7 @@ def check_fractals(accesses: Accesses, sequences: list[list[int]], wrong: set[in
         sequences: the templates that cores call, one after the other.
         wrong: kernel lines with an error; what their rows bring is not known.
     """
-    rows = (row for template in accesses.program.templates for row in template.rows)
-    if not any(row.op.family == "Mmad" for row in rows):
+    if not any(_has_mmads(template) for template in accesses.program.templates):
         return
     walk = _Walk(accesses, wrong)
     for templates in sequences:
@@ -157,6 +156,10 @@ def check_fractals(accesses: Accesses, sequences: list[list[int]], wrong: set[in
         for template in templates:
             state = walk.after(state, template)
     yield from walk.found.values()
+
+
+def _has_mmads(template: Template) -> bool:
+    return template.kept("has Mmads", None, lambda: any(row.op.family == "Mmad" for row in template.rows))
 
 
 @dataclass(frozen=True, slots=True)

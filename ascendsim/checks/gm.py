@@ -148,7 +148,7 @@ class GmAccesses:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._shapes: dict[Hashable, tuple[tuple[str, bool, Ints, Ints], ...]] = {}
-        self.all = [access for number in range(len(program.templates)) for access in self._of_template(number)]
+        self.all = [a for number, template in enumerate(program.templates) for a in self._kept(number, template)]
         self.template = np.array([a.template for a in self.all], np.int64)
         self.at = np.array([a.at for a in self.all], np.int64)
         self.writes = np.array([a.writes for a in self.all], np.bool_)
@@ -157,8 +157,11 @@ class GmAccesses:
         for number, access in enumerate(self.all):
             self._of_slot.setdefault((access.template, access.slot), []).append(number)
 
-    def _of_template(self, number: int) -> Iterator[GmAccess]:
-        template = self.program.templates[number]
+    def _kept(self, number: int, template: Template) -> tuple[GmAccess, ...]:
+        question = ("GM accesses", number)
+        return template.kept(question, None, lambda: tuple(self._of_template(number, template)))
+
+    def _of_template(self, number: int, template: Template) -> Iterator[GmAccess]:
         for at, (row, touched) in enumerate(zip(template.rows, template.touched, strict=True)):
             if all(template.tensors[t.tensor].slot < 0 for t in touched):
                 continue
@@ -180,11 +183,19 @@ class GmAccesses:
 
     def meetings(self) -> Iterator[tuple[int, Spots, Meetings]]:
         """Yield tensor, spots and what overlaps, for each tensor that somebody writes."""
-        for tensor in range(len(self.program.gm)):
+        for tensor in self._written():
             spots = self._spots(tensor)
             kinds = np.unique(np.stack([spots.template, spots.slot]), axis=1).T.tolist()
-            if any(self.all[number].writes for kind in kinds for number in self._of_slot[kind[0], kind[1]]):
-                yield tensor, spots, self._meetings(spots, [(template, slot) for template, slot in kinds])
+            yield tensor, spots, self._meetings(spots, [(template, slot) for template, slot in kinds])
+
+    def _written(self) -> list[int]:
+        """Tensors that somebody writes, in their order."""
+        calls, found = self.program.calls, set[int]()
+        for (template, slot), numbers in self._of_slot.items():
+            if any(self.all[number].writes for number in numbers):
+                slots = calls["slot_start"][calls["template"] == template] + slot
+                found |= set(np.unique(self.program.slot_tensor[slots]).tolist())
+        return sorted(found)
 
     def _spots(self, tensor: int) -> Spots:
         """Who uses a tensor; without flags between cores each call has a spot of its own."""

@@ -6,19 +6,20 @@ Bytes are exact: masked lanes, strides and tails count as the hardware touches t
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.checks.accesses import Accesses, Act
+from ascendsim.checks.accesses import Accesses, Act, Site
 from ascendsim.checks.between import Between
 from ascendsim.checks.cross_flags import FlagsBetween
 from ascendsim.checks.flags import Flags
 from ascendsim.checks.gm import GmAccesses, GmPair, Meetings, Spots, kinds, places_on_core
 from ascendsim.checks.gm_order import GmOrder
 from ascendsim.checks.history import History
-from ascendsim.checks.order import Clash, Order, Outcome, Site
+from ascendsim.checks.order import Clash, Order, Outcome
 from ascendsim.checks.sites import Found, Hazard, Sites
 from ascendsim.device import Device
 from ascendsim.errors import Rule, Severity
@@ -172,13 +173,17 @@ class _Hazards:
         if not found.has("E-SYNC"):  # else it is not known what a flag is good for
             for hazard in self._flags.redundant(idle, useful):
                 found.add(hazard, 1)
-        history = History(self.program, self.order, self._alike, self._state_of)
-        if self._pair_cores(found, history, is_complete=is_complete):
-            for hazard, count in self._in_gm(history):
+        if self._pair_cores(found, is_complete=is_complete):
+            for hazard, count in self._in_gm():
                 found.add(hazard, count)
         return found.all()
 
-    def _pair_cores(self, found: Found, history: History, *, is_complete: bool) -> bool:
+    @cached_property
+    def _history(self) -> History:
+        """Of the cores that were walked."""
+        return History(self.program, self.order, self._alike, self._state_of)
+
+    def _pair_cores(self, found: Found, *, is_complete: bool) -> bool:
         """Find what is wrong with flags between cores; whether it is known what they order."""
         calls = self.program.calls["core"]
         if not any(step.act in (Act.CROSS_SET, Act.CROSS_WAIT) for steps in self.accesses.steps for step in steps):
@@ -186,7 +191,7 @@ class _Hazards:
         if not is_complete:
             return False
         calls_of = [np.flatnonzero(calls == core) for core in range(self.program.core_count)]
-        between = Between(self.program, self.order, calls_of, history)
+        between = Between(self.program, self.order, calls_of, self._history)
         for hazard in FlagsBetween(self.program, between).all():
             found.add(hazard, 1)
         if between.held:
@@ -204,26 +209,12 @@ class _Hazards:
         self._alike = list(alike.values())
         for key, cores in alike.items():
             templates = np.frombuffer(key, calls["template"].dtype).tolist()
-            last = self._last_awake(templates)
-            state, states = order.begin(frozenset(last)), []
-            for at, template in enumerate(templates):
-                self._turns[state, template] += len(cores)
-                states.append(state)
-                state = order.outcome(state, template).after
-                for pipe in [p for p, end in last.items() if end == at]:
-                    state = order.without(state, pipe)
+            states, state = order.walk(templates)
+            for turn in zip(states, templates, strict=True):
+                self._turns[turn] += len(cores)
             self._ends[state] = self._ends.get(state, 0) + len(cores)
             for here in cores:
                 self._state_of[here] = states
-
-    def _last_awake(self, templates: list[int]) -> dict[int, int]:
-        """By pipe: the last of a core's calls in which it matters what the pipe knows."""
-        last_call = {template: at for at, template in enumerate(templates)}
-        last: dict[int, int] = {}
-        for template, at in last_call.items():
-            for pipe in self.order.awake_in(template):
-                last[pipe] = max(at, last.get(pipe, 0))
-        return last
 
     # ---- rows that meet -----------------------------------------------------------------------------------------
 
@@ -307,13 +298,16 @@ class _Hazards:
 
     # ---- GM -----------------------------------------------------------------------------------------------------
 
-    def _in_gm(self, history: History) -> Iterator[tuple[Hazard, int]]:
+    def _in_gm(self) -> Iterator[tuple[Hazard, int]]:
         if self._gm is None:
             return
+        found = [(tensor, spots, meets) for tensor, spots, meets in self._gm.meetings() if len(meets)]
+        if not found:
+            return
         ordered = frozenset({Pipe.FIX} if self._device.has("fixpipe_to_gm_ordered") else ())
-        order = GmOrder(self.program, self._gm, history, self._between, ordered)
-        for tensor, spots, meets in self._gm.meetings():
-            yield from self._of_gm(self._gm, order, history, (tensor, spots, meets))
+        order = GmOrder(self.program, self._gm, self._history, self._between, ordered)
+        for of_tensor in found:
+            yield from self._of_gm(self._gm, order, self._history, of_tensor)
 
     def _of_gm(
         self, gm: GmAccesses, order: GmOrder, history: History, found: tuple[int, Spots, Meetings]

@@ -137,29 +137,29 @@ class History:
 
     def _join(self, outcomes: list[Outcome]) -> None:
         """The rows of all walks in one table."""
-        width = len(self._pipes)
-        self._ran = np.array([o.shared.counts for o in outcomes], np.int64).reshape(-1, width)
+        width, shared = len(self._pipes), [o.trail.shared() for o in outcomes]
+        self._ran = np.array([s.counts for s in shared], np.int64).reshape(-1, width)
         ends = np.cumsum(self._ran.reshape(-1))
         self._pipe_start = (ends - self._ran.reshape(-1)).reshape(-1, width)
-        self._begin = _joined([o.shared.begins for o in outcomes], 1)
-        self._end = _joined([o.shared.ends for o in outcomes], 1)
-        clock = _joined([o.shared.clocks for o in outcomes], width)
+        self._begin = _joined([s.begins for s in shared], 1)
+        self._end = _joined([s.ends for s in shared], 1)
+        clock = _joined([s.clocks for s in shared], width)
         self._clock = Shift(clock.at.reshape(-1, width), clock.more.reshape(-1, width))
 
     def _carry(self, outcomes: list[Outcome], alike: Sequence[Sequence[Ints]]) -> None:
         """What the places of the state are before each call."""
         self._past_start = np.zeros(len(self._outcome_of), np.int64)
         pasts: list[Ints] = []
+        carried = [o.trail.carried() for o in outcomes]
         length = 0
         for cores in alike:
             past = np.zeros(len(self._pipes), np.int64)
             starts = []
             for number in self._outcome_of[cores[0]].tolist():
-                carried = outcomes[number].carried
                 pasts.append(past)
                 starts.append(length)
                 length += len(past)
-                past = past[carried.at] + carried.more
+                past = past[carried[number].at] + carried[number].more
             for calls in cores:
                 self._past_start[calls] = starts
         self._past = np.concatenate([np.zeros(0, np.int64), *pasts])

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.checks.accesses import Accesses, Act, Step
+from ascendsim.checks.accesses import Accesses, Act, TemplateAccesses
 from ascendsim.context import OF_UNWRITTEN, DryMachine
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule
 from ascendsim.isa.mmad import MMAD_INIT
 from ascendsim.library import is_library
 from ascendsim.memory import Bytes, distinct
-from ascendsim.program import Program
+from ascendsim.program import Program, Template
 from ascendsim.terms import Buffer, Pipe, TPosition
 
 Ints = NDArray[Any]
@@ -49,7 +49,7 @@ def check_lifetimes(program: Program, device: Device, accesses: Accesses) -> tup
     """Return what reads unwritten bytes, what is overwritten unread, and buffers without use; UB begins unwritten."""
     sequences = sequences_of(program)
     unwritten = () if _all_written(accesses, sequences) else _unwritten(program, device, sequences)
-    return (*unwritten, *_dead_stores(accesses, sequences), *_unused(program, device))
+    return (*unwritten, *_dead_stores(accesses, sequences), *unused_buffers(program, device))
 
 
 def sequences_of(program: Program) -> list[list[int]]:
@@ -64,53 +64,55 @@ def sequences_of(program: Program) -> list[list[int]]:
 
 def _all_written(accesses: Accesses, sequences: list[list[int]]) -> bool:
     """Whether every byte that rows read was written, as far as plain rows show it: quicker than running them."""
-    cover = _Cover(accesses)
-    for templates in sequences:
-        state = cover.start
-        for template in templates:
-            state = cover.after(state, template)
-            if state < 0:
-                return False
-    return True
+    cover = Cover(accesses)
+    return all(cover.is_written(templates) for templates in sequences)
 
 
-class _Cover:
-    """Which bytes of UB are written after each template, once for each set of bytes written before."""
+class Cover:
+    """Which on-chip bytes templates read from those before them, and which they write. A set of bytes is a number.
 
-    def __init__(self, accesses: Accesses) -> None:
+    Args:
+        accesses: of the templates.
+    """
+
+    def __init__(self, accesses: TemplateAccesses) -> None:
         self._accesses = accesses
-        self._states: list[NDArray[np.bool_]] = []
-        self._numbers: dict[bytes, int] = {}
-        self._known: dict[tuple[int, int], int] = {}
-        self.start = self._number(np.zeros(max([0, *accesses.end.tolist()]), np.bool_))
+        self._known: dict[int, tuple[int, int] | None] = {}
 
-    def after(self, state: int, template: int) -> int:
-        """Return which bytes are written after a template; -1 if some may be read that are not."""
-        key = (state, template)
-        if key not in self._known:
-            written = self._states[state].copy()
-            steps = self._accesses.steps[template]
-            fits = all(self._take(template, step, written) for step in steps if step.act is Act.TOUCH)
-            self._known[key] = self._number(written) if fits else -1
-        return self._known[key]
-
-    def _take(self, template: int, step: Step, written: NDArray[np.bool_]) -> bool:
-        a = self._accesses
-        if not a.is_plain(template, step):
-            return False
-        for number in step.accesses:
-            if not a.all[number].writes and not written[a.bytes_of(number)].all():
+    def is_written(self, templates: list[int]) -> bool:
+        """Whether every byte that templates read, one behind the other, was written, as far as plain rows show it."""
+        written = 0
+        for template in dict.fromkeys(templates):  # what is written stays so: a second call finds what the first did
+            if template not in self._known:
+                self._known[template] = self._find(template)
+            found = self._known[template]
+            if found is None or found[0] & ~written:
                 return False
-        for number in step.accesses:
-            if a.all[number].writes:
-                written[a.bytes_of(number)] = True
+            written |= found[1]
         return True
 
-    def _number(self, written: NDArray[np.bool_]) -> int:
-        number = self._numbers.setdefault(np.packbits(written).tobytes(), len(self._states))
-        if number == len(self._states):
-            self._states.append(written)
-        return number
+    def _find(self, template: int) -> tuple[int, int] | None:
+        """Bytes that a template reads before it writes them, and those it writes; None if rows are not plain."""
+        a = self._accesses
+        steps = [step for step in a.steps[template] if step.act is Act.TOUCH]
+        if not all(a.is_plain(template, step) for step in steps):
+            return None
+        length_bytes = max([0, *(a.all[number].end for step in steps for number in step.accesses)])
+        read, written = np.zeros(length_bytes, np.bool_), np.zeros(length_bytes, np.bool_)
+        for step in steps:
+            for number in step.accesses:
+                if not a.all[number].writes:
+                    at = a.bytes_of(number)
+                    read[at] |= ~written[at]
+            for number in step.accesses:
+                if a.all[number].writes:
+                    written[a.bytes_of(number)] = True
+        return _number_of(read), _number_of(written)
+
+
+def _number_of(marked: NDArray[np.bool_]) -> int:
+    """A number with a bit for each byte."""
+    return int.from_bytes(np.packbits(marked, bitorder="little").tobytes(), "little")
 
 
 def _unwritten(program: Program, device: Device, sequences: list[list[int]]) -> tuple[Finding, ...]:
@@ -167,22 +169,29 @@ class _Dry:
 
 def _dead_stores(accesses: Accesses, sequences: list[list[int]]) -> Iterator[Finding]:
     """Stores that nobody reads, but for those that a library call overwrites itself: its caller cannot remove them."""
-    found: dict[tuple[int, int], int] = {}
-    for templates in sequences:
-        stores = _Stores(accesses, accesses.places.length_bytes)
-        turns: dict[int, int] = {}
-        for template in templates:
-            turns[template] = turns.get(template, 0) + 1
-            if turns[template] > TURNS:
-                break
-            for step in accesses.steps[template]:
-                if step.act is Act.TOUCH:
-                    stores.take(step.accesses)
-        for pair in stores.dead:
-            found[pair] = found.get(pair, 0) + 1
-    for pair in found:
-        if not all(is_library(accesses.line(accesses.all[number])) for number in pair):
-            yield _dead_store(accesses, *pair)
+    pairs = (pair for templates in sequences for pair in dead_pairs(accesses, first_turns(templates)))
+    for pair in dict.fromkeys(pairs):
+        yield _dead_store(accesses, *pair)
+
+
+def first_turns(templates: list[int]) -> tuple[int, ...]:
+    """Return the templates up to where one is called more often than is followed."""
+    turns: dict[int, int] = {}
+    for at, template in enumerate(templates):
+        turns[template] = turns.get(template, 0) + 1
+        if turns[template] > TURNS:
+            return tuple(templates[:at])
+    return tuple(templates)
+
+
+def dead_pairs(accesses: TemplateAccesses, templates: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Return stores that nobody reads, each with the one that overwrites it, but for those of library calls alone."""
+    stores = _Stores(accesses)
+    for template in templates:
+        for step in accesses.steps[template]:
+            if step.act is Act.TOUCH:
+                stores.take(step.accesses)
+    return [pair for pair in stores.dead if not all(is_library(accesses.line(accesses.all[number])) for number in pair)]
 
 
 def _dead_store(accesses: Accesses, first: int, second: int) -> Finding:
@@ -208,10 +217,10 @@ def _dead_store(accesses: Accesses, first: int, second: int) -> Finding:
 class _Stores:
     """Who wrote each byte of UB last, and whether it was read since."""
 
-    def __init__(self, accesses: Accesses, ub_bytes: int) -> None:
+    def __init__(self, accesses: TemplateAccesses) -> None:
         self.dead: list[tuple[int, int]] = []
         self._accesses = accesses
-        self._writer = np.full(max([ub_bytes, *accesses.end.tolist()]), -1, np.int32)
+        self._writer = np.full(int(accesses.edges[1].max(initial=accesses.places.length_bytes)), -1, np.int32)
         """Which store of this walk, by number."""
         self._store: list[int] = []
         """Access of each store."""
@@ -254,11 +263,21 @@ def _distinct(stores: Ints) -> list[int]:
     return [store for store in distinct(stores).tolist() if store >= 0]
 
 
-def _unused(program: Program, device: Device) -> Iterator[Finding]:
-    used = {template.tensors[t.tensor].que for template in program.templates for row in template.touched for t in row}
+def unused_buffers(program: Program, device: Device) -> Iterator[Finding]:
+    """Yield W-BUF-UNUSED: queues and TBufs that no row touches."""
+    used = {que for template in program.templates for que in _touched_ques(template)}
     for number, que in enumerate(program.ques):
         if que.num and number not in used:
             got = que.num * que.buffer_bytes
             place = device.buffer_of(TPosition(que.position)) or Buffer.UB
             fill = {"place": place.name}
             yield UNUSED.finding(f"InitBuffer of {que.name}", operand=que.name, got=got, wanted="a use", fill=fill)
+
+
+def _touched_ques(template: Template) -> frozenset[int]:
+    """Queues and TBufs that the rows of a template touch."""
+
+    def find() -> frozenset[int]:
+        return frozenset(template.tensors[t.tensor].que for row in template.touched for t in row)
+
+    return template.kept("touched queues", None, find)

@@ -20,13 +20,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.checks.accesses import Access, Accesses, Act, Step
+from ascendsim.checks.accesses import Access, Act, Site, Step, TemplateAccesses
 from ascendsim.terms import Pipe
 
 Clock = list[int]
 Ints = NDArray[np.int64]
-Site = tuple[int, int]
-"""Template and row in it."""
 Flag = tuple[int, int]
 """Event and id."""
 
@@ -117,8 +115,7 @@ class Outcome:
         doubled: flags that were set while an earlier set was pending: (the set's site, the pending one's).
         useful: flag waits and barriers after which a pipe knew more than before.
         idle: those after which it knew nothing new.
-        shared: rows that other cores can meet.
-        carried: the marks of the state afterwards.
+        trail: for `history`.
     """
 
     number: int
@@ -127,22 +124,72 @@ class Outcome:
     doubled: tuple[tuple[Site, Site], ...]
     useful: frozenset[Site]
     idle: frozenset[Site]
-    shared: Shared
-    carried: Shift
+    trail: "Trail"
+
+
+@dataclass(frozen=True, slots=True)
+class Trail:
+    """What a walk leaves for `history`, which is seldom asked.
+
+    Attributes:
+        before, after: by pipe, the marks of the state at its begin and those that became the marks of the next.
+        rows: by pipe, begin, end and clock of rows that other cores can meet.
+    """
+
+    before: list[list[int]]
+    after: list[list[int]]
+    rows: list[list[tuple[int, ...]]]
+
+    def carried(self) -> Shift:
+        """Return the marks of the state afterwards."""
+        pipe = np.repeat(np.arange(len(self.after)), [len(places) for places in self.after])
+        return self._shift(pipe, np.array([place for places in self.after for place in places], np.int64))
+
+    def shared(self) -> Shared:
+        """Return the rows that ran and that other cores can meet."""
+        pipes = len(self.rows)
+        found = np.array([row for rows in self.rows for row in rows], np.int64).reshape(-1, 2 + pipes)
+        counts = np.array([len(rows) for rows in self.rows], np.int64)
+        own = np.repeat(np.arange(pipes), counts)
+        every = np.broadcast_to(np.arange(pipes), (len(found), pipes))
+        return Shared(
+            counts, self._shift(own, found[:, 0]), self._shift(own, found[:, 1]), self._shift(every, found[:, 2:])
+        )
+
+    def _shift(self, pipe: Ints, place: Ints) -> Shift:
+        """Places in the logs of pipes, which have grown since the begin.
+
+        Where a clash ended a clock between two marks, the next counts, as the flag that is missing would name it.
+        """
+        at, more = np.zeros(place.shape, np.int64), np.zeros(place.shape, np.int64)
+        first = 0
+        for q, marks in enumerate(self.before):
+            here = pipe == q
+            at[here] = first + np.searchsorted(marks, np.minimum(place[here], marks[-1]))
+            more[here] = np.maximum(place[here] - marks[-1], 0)
+            first += len(marks)
+        return Shift(at, more)
 
 
 class Order:
     """Walks cores; each template once for each state."""
 
-    def __init__(self, accesses: Accesses, *, ordered_pipes: frozenset[Pipe] = frozenset()) -> None:
+    def __init__(
+        self,
+        accesses: TemplateAccesses,
+        *,
+        ordered_pipes: frozenset[Pipe] = frozenset(),
+        pipes: tuple[Pipe, ...] | None = None,
+    ) -> None:
         """Begin.
 
         Args:
-            accesses: of the program.
+            accesses: of the templates.
             ordered_pipes: those whose rows the hardware orders where they meet, one behind the other.
+            pipes: those that templates use, the scalar unit first; None for those of the templates that are there.
         """
         self.accesses = accesses
-        self.pipes = _pipes_of(accesses)
+        self.pipes = _pipes_of(accesses) if pipes is None else pipes
         self.states: list[State] = []
         self._numbers: dict[State, int] = {}
         self._known: dict[tuple[int, int], Outcome] = {}
@@ -154,6 +201,29 @@ class Order:
         """Return the state in which a core begins on which these pipes are ever awake."""
         none = (0,) * len(self.pipes)
         return self._number(State(awake, False, (none,) * len(self.pipes), ((),) * len(self.pipes)))
+
+    def walk(self, templates: list[int]) -> tuple[list[int], int]:
+        """Walk the calls of a core; return the state before each and the one at the end."""
+        last = self._last_awake(templates)
+        asleep: dict[int, list[int]] = {}
+        for pipe, at in last.items():
+            asleep.setdefault(at, []).append(pipe)
+        state, states = self.begin(frozenset(last)), []
+        for at, template in enumerate(templates):
+            states.append(state)
+            state = self.outcome(state, template).after
+            for pipe in asleep.get(at, ()):
+                state = self.without(state, pipe)
+        return states, state
+
+    def _last_awake(self, templates: list[int]) -> dict[int, int]:
+        """By pipe: the last of a core's calls in which it matters what the pipe knows."""
+        last_call = {template: at for at, template in enumerate(templates)}
+        last: dict[int, int] = {}
+        for template, at in last_call.items():
+            for pipe in self.awake_in(template):
+                last[pipe] = max(at, last.get(pipe, 0))
+        return last
 
     def without(self, state: int, asleep: int) -> int:
         """Return a state from which on a pipe is never awake again."""
@@ -176,7 +246,7 @@ class Order:
         if known is None:
             walk = _Walk(self.accesses, self.pipes, self.states[state], self._ordered)
             walk.take(template, self.accesses.steps[template])
-            after, carried = walk.state()
+            after, marks = walk.state()
             known = self._known[key] = Outcome(
                 len(self._known),
                 self._number(after),
@@ -184,8 +254,7 @@ class Order:
                 tuple(walk.doubled),
                 frozenset(walk.useful),
                 frozenset(walk.idle - walk.useful),
-                walk.shared(),
-                carried,
+                walk.trail(marks),
             )
         return known
 
@@ -196,7 +265,7 @@ class Order:
         return number
 
 
-def _pipes_of(accesses: Accesses) -> tuple[Pipe, ...]:
+def _pipes_of(accesses: TemplateAccesses) -> tuple[Pipe, ...]:
     """Pipes that the program uses, the scalar unit first."""
     used = {step.pipe for steps in accesses.steps for step in steps}
     return (Pipe.S, *sorted(used - {Pipe.S}))
@@ -206,7 +275,7 @@ def _pipes_of(accesses: Accesses) -> tuple[Pipe, ...]:
 class _Walk:
     """One core's pipes on the way through a template. Pipes are counted in the order of `pipes`."""
 
-    accesses: Accesses
+    accesses: TemplateAccesses
     pipes: tuple[Pipe, ...]
     begin: State
     ordered: frozenset[Pipe]
@@ -385,10 +454,10 @@ class _Walk:
         access = self.accesses.all[number]
         if len(log) - known <= _FEW:
             return _overlapping(self.accesses.all, log, known, access)
-        a, numbers = self.accesses, np.array(log[known:], np.int64)
-        found = (a.first[numbers] < access.end) & (a.end[numbers] > access.first)
+        first, end, writes = self.accesses.edges[:, np.array(log[known:], np.int64)]
+        found = (first < access.end) & (end > access.first)
         if not access.writes:
-            found &= a.writes[numbers]
+            found &= writes > 0
         places: list[int] = (known + np.flatnonzero(found)[::-1]).tolist()
         return places
 
@@ -401,8 +470,8 @@ class _Walk:
 
     # ---- the state afterwards -----------------------------------------------------------------------------------
 
-    def state(self) -> tuple[State, Shift]:
-        """Return what of all this later rows can depend on, numbered anew, and what its marks were."""
+    def state(self) -> tuple[State, list[list[int]]]:
+        """Return what of all this later rows can depend on, numbered anew, and by pipe what its marks were."""
         self._forget_sleepers()
         marks = self._named()
         renumber, logs = [], []
@@ -428,8 +497,7 @@ class _Walk:
                 (pipe, tuple(_held_anew(h, anew) for h in line)) for pipe, line in sorted(self._held.items()) if line
             ),
         )
-        pipe = np.repeat(np.arange(len(marks)), [len(places) for places in marks])
-        return after, self._shift(pipe, np.array([place for places in marks for place in places], np.int64))
+        return after, marks
 
     def _forget_sleepers(self) -> None:
         """Let pipes that do nothing with what they know count as if they knew all; what they lack kept rows alive.
@@ -450,30 +518,9 @@ class _Walk:
         clocks += [h.issued for line in self._held.values() for h in line if h.issued is not None]
         return [sorted({len(log), *(clock[q] for clock in clocks)}) for q, log in enumerate(self._logs)]
 
-    def shared(self) -> Shared:
-        """Return the rows that ran and that other cores can meet."""
-        width = 2 + len(self.pipes)
-        found = np.array([row for rows in self._shared for row in rows], np.int64).reshape(-1, width)
-        counts = np.array([len(rows) for rows in self._shared], np.int64)
-        own = np.repeat(np.arange(len(self.pipes)), counts)
-        every = np.broadcast_to(np.arange(len(self.pipes)), (len(found), len(self.pipes)))
-        return Shared(
-            counts, self._shift(own, found[:, 0]), self._shift(own, found[:, 1]), self._shift(every, found[:, 2:])
-        )
-
-    def _shift(self, pipe: Ints, place: Ints) -> Shift:
-        """Places in the logs of pipes, which have grown since the begin.
-
-        Where a clash ended a clock between two marks, the next counts, as the flag that is missing would name it.
-        """
-        at, more = np.zeros(place.shape, np.int64), np.zeros(place.shape, np.int64)
-        first = 0
-        for q, marks in enumerate(self._marks):
-            here = pipe == q
-            at[here] = first + np.searchsorted(marks, np.minimum(place[here], marks[-1]))
-            more[here] = np.maximum(place[here] - marks[-1], 0)
-            first += len(marks)
-        return Shift(at, more)
+    def trail(self, marks: list[list[int]]) -> "Trail":
+        """Return what `history` needs, given the marks of the state afterwards."""
+        return Trail(self._marks, marks, self._shared)
 
 
 def _overlapping(accesses: list[Access], log: list[int], known: int, access: Access) -> Iterator[int]:

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 
-from ascendsim.checks.order import Site
+from ascendsim.checks.accesses import Site
 from ascendsim.errors import Finding
 from ascendsim.isa.instruction import Row
 from ascendsim.program import Program

@@ -9,7 +9,8 @@ from ascendsim.analysis import peak_ub_bytes
 from ascendsim.checks.accesses import FAR, Accesses
 from ascendsim.checks.fractals import check_fractals
 from ascendsim.checks.hazards import check_hazards
-from ascendsim.checks.lifetimes import check_lifetimes, sequences_of
+from ascendsim.checks.lifetimes import check_lifetimes, sequences_of, unused_buffers
+from ascendsim.checks.quiet import Quiet
 from ascendsim.checks.sites import names_line
 from ascendsim.checks.unit_flag import check_unit_flags
 from ascendsim.device import Device
@@ -123,6 +124,7 @@ def check_program(
     is_complete: bool = True,
     with_lifetimes: bool = True,
     known: Sequence[Finding] = (),
+    quiet: Quiet | None = None,
 ) -> tuple[Finding, ...]:
     """Return what the static rules find, once for each rule, line and operand.
 
@@ -137,18 +139,21 @@ def check_program(
         is_complete: the kernel was recorded to its end.
         with_lifetimes: follow the bytes of UB, which nobody may put data into but the program.
         known: what recording found.
+        quiet: what is known from programs before; the findings are the same without.
     """
     found, wrong = _check_rows(program, device)
     errors = [f for f in known if f.severity is Severity.ERROR]
     wrong |= {n for n, line in enumerate(program.lines) if any(names_line(f.where, line) for f in errors)}
+    has_errors = any(f.severity is Severity.ERROR for f in (*known, *found))
+    has_lives = with_lifetimes and is_complete and not has_errors
+    if quiet is not None and has_lives and quiet.is_quiet(program):
+        return (*found, *unused_buffers(program, device))
     accesses = Accesses(program)
     has_gm = not any(f.code == OOB_GM.code for f in found)
     hazards = check_hazards(accesses, device, auto_sync=auto_sync, is_complete=is_complete, with_gm=has_gm)
     sequences = sequences_of(program)
     hazards = (*hazards, *check_unit_flags(accesses, sequences), *check_fractals(accesses, sequences, wrong))
     ordered = tuple(h.finding for h in hazards if not h.lines & wrong)
-    has_errors = any(f.severity is Severity.ERROR for f in (*known, *found))
-    has_lives = with_lifetimes and is_complete and not has_errors
     lives = check_lifetimes(program, device, accesses) if has_lives else ()
     return (*found, *ordered, *lives)
 
@@ -182,12 +187,22 @@ def _check_rows(program: Program, device: Device) -> tuple[tuple[Finding, ...], 
 def _rows(program: Program, device: Device) -> Iterator[tuple[int, Finding]]:
     """What the checks of rows find, less what is a library call's own matter."""
     for template in program.templates:
-        for row in template.rows:
+        for row in _rows_with_findings(template, device):
             where = f"{row.op.api} ({program.lines[row.line]})"
             for check in row.op.checks:
                 for finding in check(row, template.tensors, device, where):
                     if finding.code not in _OF_THE_CALLER or not is_library(program.lines[row.line]):
                         yield row.line, finding
+
+
+def _rows_with_findings(template: Template, device: Device) -> tuple[Row, ...]:
+    """The rows of a template in which a check finds something, whatever they are called."""
+    tensors = template.tensors
+
+    def find() -> tuple[Row, ...]:
+        return tuple(row for row in template.rows if any(check(row, tensors, device, "") for check in row.op.checks))
+
+    return template.kept("rows with findings", device, find)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,15 +229,17 @@ def _gm_bounds(program: Program) -> Iterator[tuple[int, Finding]]:
             yield box.row.line, finding
 
 
-def _gm_boxes(template: Template) -> list[_GmBox]:
+def _gm_boxes(template: Template) -> tuple[_GmBox, ...]:
     """The GM operands of a template's rows."""
-    found = []
+    return template.kept("GM operands", None, lambda: tuple(_find_gm_boxes(template)))
+
+
+def _find_gm_boxes(template: Template) -> Iterator[_GmBox]:
     for row, touched in zip(template.rows, template.touched, strict=True):
         for t in touched:
             ref = template.tensors[t.tensor]
             if ref.buffer is Buffer.GM and t.end > t.first:
-                found.append(_GmBox(row, t.role, ref.slot, t.first, t.end))
-    return found
+                yield _GmBox(row, t.role, ref.slot, t.first, t.end)
 
 
 def _outside(program: Program, number: int, box: _GmBox) -> Iterator[tuple[int, int, int]]:

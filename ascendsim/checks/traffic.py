@@ -319,11 +319,16 @@ def idle_cores(program: Program) -> Iterator[Finding]:
     numbers = np.arange(program.core_count)
     busy = np.isin(numbers, program.calls["core"])
     calls = program.calls
-    of_template = np.array([sum(c.count * c.length for c in _copies(t)) for t in program.templates], np.float64)
+    of_template = np.array([_moved_bytes(t) for t in program.templates], np.float64)
     moved = np.bincount(calls["core"], of_template[calls["template"]], program.core_count).astype(np.int64)
     for kind in dict.fromkeys(program.kernel_type.kinds):
         mine = np.array([program.core_kind(core) is kind for core in range(program.core_count)], np.bool_)
         yield from _idle(_KINDS[kind], busy[mine], moved[mine])
+
+
+def _moved_bytes(template: Template) -> int:
+    """Bytes that a template's copies move."""
+    return template.kept("bytes moved", None, lambda: sum(c.count * c.length for c in _copies(template)))
 
 
 def _idle(kind: str, busy: NDArray[np.bool_], moved: NDArray[Any]) -> Iterator[Finding]:

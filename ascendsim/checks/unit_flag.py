@@ -18,6 +18,7 @@ from ascendsim.errors import Finding, Rule
 from ascendsim.isa.instruction import Row
 from ascendsim.isa.mmad import MMAD_FLAG
 from ascendsim.isa.unit_flag import HAND_OVER, KEEP, UNIT_BYTES, is_mmad, unit_flag_of
+from ascendsim.program import Template
 from ascendsim.terms import Buffer, ceil_div
 
 Units = NDArray[np.int8]
@@ -50,8 +51,7 @@ class _Unit(IntEnum):
 def check_unit_flags(accesses: Accesses, sequences: list[list[int]]) -> Iterator[Hazard]:
     """Yield where the unit flags of Mmad and Fixpipe do not fit each other, once for each row."""
     program = accesses.program
-    rows = (row for template in program.templates for row in template.rows)
-    if not any(unit_flag_of(row) for row in rows):
+    if not any(_has_unit_flags(template) for template in program.templates):
         return
     walk = _Walk(accesses)
     for templates in sequences:
@@ -59,6 +59,10 @@ def check_unit_flags(accesses: Accesses, sequences: list[list[int]]) -> Iterator
         for template in templates:
             state = walk.after(state, template)
     yield from walk.found.values()
+
+
+def _has_unit_flags(template: Template) -> bool:
+    return template.kept("has unit flags", None, lambda: any(unit_flag_of(row) for row in template.rows))
 
 
 class _Walk:

@@ -68,10 +68,11 @@ class _Run:
         self._program = program
         self._progress = progress
         self._keep = keep
-        self._room = FEW_ROWS + program.core_count * PIPES
-        self._fixed, self._state = lay_out(program, self._room, detail=True)
-        self._keeping = _keeping(keep, CHUNK_ROWS + self._room)
+        room = FEW_ROWS + program.core_count * PIPES
+        self._fixed, self._state = lay_out(program, room, detail=True)
         self._row_count = int(self._fixed.call_number[-1])
+        self._room = room + min(CHUNK_ROWS, self._row_count)
+        self._keeping = _keeping(keep, self._room)
         self._builder = TotalsBuilder(program)
         self._whole = np.zeros((self._row_count if keep is None else 0, EMIT_WIDTH), np.int64)
         self._kept: list[Ints] = []
@@ -81,7 +82,7 @@ class _Run:
         """Run to the end and return what was kept."""
         skipped: list[Skip] = []
         while True:
-            stop = run(self._fixed, self._state, self._builder.taking(CHUNK_ROWS + self._room), self._keeping)
+            stop = run(self._fixed, self._state, self._builder.taking(self._room), self._keeping)
             added = self._take_rows()
             if self._steady is not None:
                 self._steady.note(added)

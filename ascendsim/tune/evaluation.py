@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ascendsim.errors import Deadlock, InputError, KernelError, Rejected, Severity
-from ascendsim.machine import Judged, host_argument, judged
+from ascendsim.machine import Judged, Series, host_argument, judged
 from ascendsim.result import RunResult
 from ascendsim.scenario import Scenario
 from ascendsim.terms import Buffer
@@ -136,6 +136,8 @@ class Evaluator:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._known: dict[str, dict[str, Cell]] = {}
+        is_shipped = setup.scenario.find_operator() is not None
+        self._series = Series(setup.scenario.load_device()) if is_shipped else None
         gc.set_threshold(_ALLOCATIONS)
 
     def row(self, number: int) -> Row:
@@ -171,7 +173,7 @@ class Evaluator:
             broken = next((c for c in late if not c.holds(numbers)), None)
             if broken is not None:
                 return {"status": LEFT_OUT, "code": broken.text, "findings": ""}
-        found = judged(scenario)
+        found = judged(scenario, self._series)
         codes = [f.code for f in found.findings]
         if found.stoppers:
             first = found.stoppers[0]

@@ -168,9 +168,12 @@ class Processes:
 
 
 def _batches(numbers: Sequence[int], count: int) -> Iterable[list[int]]:
-    """Neighbours together, but so that every process has something to do."""
-    length = max(1, min(BATCH, len(numbers) // (4 * count)))
-    return (list(numbers[first : first + length]) for first in range(0, len(numbers), length))
+    """Neighbours together, towards the end ever fewer, so that all processes end at about the same time."""
+    first = 0
+    while first < len(numbers):
+        length = max(1, min(BATCH, (len(numbers) - first) // (2 * count)))
+        yield list(numbers[first : first + length])
+        first += length
 
 
 def _work(setup: Setup, link: Connection) -> None:
