@@ -52,7 +52,7 @@ def main():
         (one, one_each), (two, two_each) = (rate(setup, workers) for workers in (1, 2))
         sys.stdout.write(
             f"{name}: {len(all_numbers(setup))} candidates, {one:.1f} and {two:.1f} a second, {two / one / 2:.2f} of "
-            f"twice; {1e3 * one_each:.1f} and {1e3 * two_each:.1f} ms of processor time each, {two_each / one_each:.2f} "
+            f"twice; {1e3 * one_each:.1f} and {1e3 * two_each:.1f} ms of CPU time each, {two_each / one_each:.2f} "
             "times as much\n"
         )
 
