@@ -7,7 +7,7 @@ PYTHON ?= python3
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/ascendsim run scenarios/softmaxgrad_960x960_float.toml --out out/demo
-	@echo "Pictures: out/demo/timeline.png and out/demo/memory.png. Open out/demo/trace.json in Perfetto or MindStudio Insight."
+	@echo "Open out/demo/report.html in a browser; pictures: out/demo/timeline.png and out/demo/memory.png; out/demo/trace.json is for Perfetto or MindStudio Insight."
 
 test: lint types unit
 
