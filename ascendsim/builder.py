@@ -1,12 +1,14 @@
 """What recording collects: templates, calls, queues, lines, steps, findings; in the end a Program."""
 
 from array import array
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from operator import index
+from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ascendsim.device import Device
 from ascendsim.dtypes import DType, dtype
@@ -28,6 +30,8 @@ class Segment:
     tensors: dict[TensorRef, int] = field(default_factory=dict)
     slots: list[tuple[int, int]] = field(default_factory=list)
     """(GM tensor index, base address) of each slot."""
+    parts: list[int] = field(default_factory=list)
+    """Which argument of a process each slot belongs to, -1 for none; only of what is recorded outside of tiles."""
     registers: int = 0
     serial: int = 0
 
@@ -116,42 +120,87 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotTensor(GlobalTensor):
-    """A GM operand of a tile, relative to the base that each call supplies.
+class _MovedTensor(GlobalTensor):
+    """A GM argument of what is recorded once for many addresses: where it lies and what is left behind it is not known.
 
-    A tile is recorded once for many bases, so it cannot ask where its operand lies or how much is left behind it;
-    inside a tile `offset_bytes` counts from where the call's argument begins.
+    `offset_bytes` counts from where the call's argument begins.
     """
 
-    slot: int = -1
+    recorded: ClassVar[str]
+    """What is recorded once, as a kernel writes it, and between what the addresses differ."""
 
-    @classmethod
-    def of(cls, t: GlobalTensor, slot: int) -> "SlotTensor":
-        """Return a tile's view of its argument: offsets count from the slot's base."""
-        return cls(t.name, t.dtype, t.shape, t.index, 0, 0, t.cache_mode, slot)
-
-    def __getitem__(self, offset: int) -> "SlotTensor":
+    def __getitem__(self, offset: int) -> Self:
         """Return the window that starts `offset` elements later."""
         return replace(self, offset_bytes=self.offset_bytes + index(offset) * self.dtype.bytes)
 
-    def reinterpret_cast(self, element: DType | str) -> "SlotTensor":
+    def reinterpret_cast(self, element: DType | str) -> Self:
         """Return the same bytes seen as another element type, in one row."""
         kind = dtype(element)
         return replace(self, dtype=kind, shape=(self.tensor_bytes // kind.bytes,))
 
     @property
     def count(self) -> int:
-        """Not known inside a tile."""
-        raise TileArgumentError(f"how much is left of GM tensor {self.name} (.count) differs from call to call")
+        """Not known."""
+        raise TileArgumentError(f"how much is left of GM tensor {self.name} (.count)", self.recorded)
 
     @property
     def address_bytes(self) -> int:
-        """Not known inside a tile."""
-        raise TileArgumentError(f"the address of GM tensor {self.name} differs from call to call")
+        """Not known."""
+        raise TileArgumentError(f"the address of GM tensor {self.name}", self.recorded)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTensor(_MovedTensor):
+    """A GM operand of a tile, relative to the base that each call supplies."""
+
+    slot: int = -1
+    recorded: ClassVar[str] = "differs from call to call; a @tile"
+
+    @classmethod
+    def of(cls, t: GlobalTensor, slot: int) -> Self:
+        """Return a tile's view of its argument: offsets count from the slot's base."""
+        return cls(t.name, t.dtype, t.shape, t.index, 0, 0, t.cache_mode, slot)
+
+
+@dataclass(frozen=True, slots=True)
+class PartTensor(_MovedTensor):
+    """A GM argument of a process, based where it begins for the core that is recorded."""
+
+    part: int = -1
+    recorded: ClassVar[str] = "differs from core to core; a @process"
+
+    @classmethod
+    def of(cls, t: GlobalTensor, part: int) -> Self:
+        """Return a process' view of its argument number `part`."""
+        return cls(t.name, t.dtype, t.shape, t.index, t.address_bytes, 0, t.cache_mode, part)
 
 
 class TileArgumentError(Exception):
-    """A tile asked for what differs between its calls; the recorder turns this into a KernelError."""
+    """A tile or process asked for what differs between its calls; the recorder turns this into a KernelError."""
+
+    def __init__(self, asked: str, recorded: str) -> None:
+        super().__init__(f"{asked} {recorded} is recorded once for all. Pass the number in as an argument")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedProcess:
+    """What a core did from the call of a process to its end.
+
+    Attributes:
+        calls: core, template, tile and first slot of each call.
+        slot_tensor: GM tensor of each slot.
+        slot_base_bytes: GM address of each slot.
+        parts: for each slot the GM argument that it belongs to, -1 where it lies at the same address for all cores.
+        bases_bytes: where each GM argument began, and a 0 behind them.
+        ques: what it declared.
+    """
+
+    calls: NDArray[np.int64]
+    slot_tensor: bytes
+    slot_base_bytes: NDArray[np.int64]
+    parts: NDArray[np.int64]
+    bases_bytes: NDArray[np.int64]
+    ques: Mapping[str, QueInfo]
 
 
 def _parts_of(device: Device, kind: CoreKind) -> tuple[frozenset[Pipe], frozenset[Buffer]]:
@@ -204,6 +253,7 @@ class ProgramBuilder:
         self.templates: list[Template] = []
         self.by_digest: dict[str, int] = {}
         self.tiles: dict[Hashable, RecordedTile] = {}
+        self.processes: dict[Hashable, RecordedProcess] = {}
         self.ends_of_kernel: dict[Hashable, int | None] = {}
         """The template of what ends a core, None for one without rows."""
         self._numbers: dict[Hashable, int] = {} if shared is None else shared.numbers
@@ -333,11 +383,6 @@ class ProgramBuilder:
             )
 
     @property
-    def call_count(self) -> int:
-        """Calls so far."""
-        return len(self._calls) // 4
-
-    @property
     def last_template(self) -> int:
         """The template of the last call."""
         return self._calls[-3]
@@ -349,6 +394,38 @@ class ProgramBuilder:
             tensors, bases_bytes = zip(*slots, strict=True)
             self._slot_tensor.extend(tensors)
             self._slot_base_bytes.extend(bases_bytes)
+
+    def process(
+        self, first: tuple[int, int], parts: list[int], bases_bytes: list[int], ques: Mapping[str, QueInfo]
+    ) -> RecordedProcess:
+        """Return the calls from `first` on, as `position` gives it, to be repeated for other cores."""
+        call, slot = first
+        calls = np.array(self._calls[4 * call :], np.int64).reshape(-1, 4)
+        calls[:, 3] -= slot
+        return RecordedProcess(
+            calls,
+            self._slot_tensor[slot:].tobytes(),
+            np.array(self._slot_base_bytes[slot:], np.int64),
+            np.array(parts, np.int64),
+            np.array([*bases_bytes, 0], np.int64),
+            ques,
+        )
+
+    def repeat(self, core: int, known: RecordedProcess, bases_bytes: list[int]) -> None:
+        """Append the calls of a process for another core, whose GM arguments begin at `bases_bytes`."""
+        calls = known.calls.copy()
+        calls[:, 0] = core
+        calls[:, 3] += len(self._slot_tensor)
+        moved = np.array([*bases_bytes, 0], np.int64) - known.bases_bytes
+        self._calls.frombytes(calls.tobytes())
+        self._slot_tensor.frombytes(known.slot_tensor)
+        self._slot_base_bytes.frombytes((known.slot_base_bytes + moved[known.parts]).tobytes())
+        self.ques |= known.ques
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Calls and slots so far."""
+        return len(self._calls) // 4, len(self._slot_tensor)
 
     def build(self) -> Program:
         """Return the program recorded so far."""

@@ -22,6 +22,7 @@ from types import CellType, FrameType, FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, cast
 
 from ascendsim.builder import (
+    PartTensor,
     ProgramBuilder,
     RecordedTile,
     RecorderState,
@@ -178,6 +179,10 @@ class AiCore(
         self._ended: dict[str, QueInfo] = {}
         """Queues and buffers of TPipes that were destroyed, by name, each where it reached furthest."""
         self._tiles: dict[Callable[..., None], int] = {}
+        self._parts: list[int] | None = None
+        """While a process is recorded: which of its GM arguments each slot so far belongs to, -1 for none."""
+        self._process = ""
+        """Name of the process that has been called: it ends what this core does."""
         self._replayed: RecordedTile | None = None
         """The last tile, if nothing has been recorded since: its exit state is still to be taken over."""
         self._argument_numbers: dict[int, tuple[object, int]] = {}
@@ -252,6 +257,8 @@ class AiCore(
         if self._replayed is not None:
             state, self._replayed = self._replayed.exit_state, None
             self._restore(state)
+        if self._process:
+            raise self.fail(f"@process {self._process} is over, and with it the kernel; do this inside of it")
 
     def layout_changes(self) -> None:
         """A queue or buffer moves: what was known of arguments that hold it is void."""
@@ -262,10 +269,11 @@ class AiCore(
 
     def get_block_idx(self) -> int:
         """Return this core's index, 0 .. get_block_num() - 1. Not inside a tile: pass it in as an argument."""
-        if self._segment.is_tile:
+        once = "tile" if self._segment.is_tile else "process" if self._parts is not None else ""
+        if once:
             raise self.fail(
-                "get_block_idx inside a @tile: a tile is recorded once for all cores. Call it outside and pass the "
-                "tile what it needs"
+                f"get_block_idx inside a @{once}: a {once} is recorded once for all cores. Call it outside and pass the "
+                f"{once} what it needs"
             )
         return block_index(self._builder.kernel_type, self._core)
 
@@ -524,12 +532,16 @@ class AiCore(
     def _slot(self, tensor: GlobalTensor) -> tuple[int, int]:
         if isinstance(tensor, SlotTensor):
             return tensor.slot, tensor.offset_bytes
-        if self._segment.is_tile:
+        segment = self._segment
+        if segment.is_tile:
             raise self.fail(f"GM tensor {tensor.name} is not among the arguments of the @tile that uses it")
-        base = (tensor.index, tensor.base_bytes)
-        if base not in self._segment.slots:
-            self._segment.slots.append(base)
-        return self._segment.slots.index(base), tensor.offset_bytes
+        base, part = (tensor.index, tensor.base_bytes), _part_of(tensor)
+        known = list(zip(segment.slots, segment.parts, strict=True))
+        if (base, part) in known:
+            return known.index((base, part)), tensor.offset_bytes
+        segment.slots.append(base)
+        segment.parts.append(part)
+        return len(known), tensor.offset_bytes
 
     def _where(self) -> str:
         """The kernel line being executed: the innermost frame outside the recording machinery."""
@@ -586,6 +598,8 @@ class AiCore(
         if self._segment.is_tile:
             self._run_tile(fn, values)
             return
+        if self._process:
+            self.settle()
         self._close_segment()
         slots = [(a.index, a.base_bytes + a.offset_bytes) for a in values if isinstance(a, GlobalTensor)]
         state = self._builder.number(self._state()) if self._replayed is None else self._replayed.exit_number
@@ -600,6 +614,8 @@ class AiCore(
         number = self._tiles.get(fn.function, 0)
         self._tiles[fn.function] = number + 1
         self._builder.log_call(self._core, known.template, number, slots)
+        if self._parts is not None:
+            self._parts += [_part_of(a) for a in values if isinstance(a, GlobalTensor)]
         self._replayed = known
 
     def _shared_tile(
@@ -630,7 +646,7 @@ class AiCore(
     def _run_tile(self, fn: "TileSignature", values: tuple[object, ...]) -> None:
         bound = fn.bound((self, *values))
         if _run_kernel(fn.function, bound.args, bound.kwargs) is not None:
-            raise self.fail(f"@tile {fn.function.__name__} returns a value; a tile may only record")
+            raise self.fail(f"@{fn.kind} {fn.function.__name__} returns a value; a {fn.kind} may only record")
 
     def _key_of(self, argument: object) -> Hashable:
         """What of a tile's argument rows can depend on. Frozen dataclasses are taken apart once and then known."""
@@ -688,10 +704,53 @@ class AiCore(
             return (kind, tuple(self._value_key(v) for v in values))
         raise self.fail(f"a @tile argument of type {kind.__name__} may change between calls; pass {_VALUE_NAMES}")
 
+    # ---- processes ----------------------------------------------------------------------------------------------
+
+    def call_process(self, fn: "TileSignature", values: tuple[object, ...]) -> None:
+        """Record all that is left of this core's kernel, or repeat what a core before did for the same key.
+
+        Args:
+            fn: the process' function.
+            values: its arguments behind `asc`, in the order of its parameters.
+        """
+        name = fn.function.__name__
+        if self._segment.is_tile or self._parts is not None:
+            raise self.fail(f"@process {name} inside a @{'tile' if self._segment.is_tile else 'process'}: call it outside")
+        if self._pipe is not None or self.ques:
+            raise self.fail(f"@process {name} behind a TPipe, queue or buffer: make them inside of it")
+        state = self._state()
+        self._close_segment()
+        builder = self._builder
+        bases_bytes = [a.address_bytes for a in values if isinstance(a, GlobalTensor)]
+        captured = self._captured(fn.function) if fn.function.__closure__ else ()
+        counts = tuple(self._tiles.items())
+        key = (fn.function, self._is_cube, *map(self._key_of, values), captured, counts, builder.number(state))
+        known = builder.processes.get(key)
+        if known is not None:
+            builder.repeat(self._core, known, bases_bytes)
+        else:
+            self._record_process(fn, values, bases_bytes, key)
+        self._process = name
+
+    def _record_process(
+        self, fn: "TileSignature", values: tuple[object, ...], bases_bytes: list[int], key: Hashable
+    ) -> None:
+        """Record a process; one with findings is looked at for each core, so that they are counted."""
+        builder = self._builder
+        noted, first, parts = builder.noted, builder.position, count()
+        self._parts = []
+        self._run_tile(fn, tuple(PartTensor.of(v, next(parts)) if isinstance(v, GlobalTensor) else v for v in values))
+        self._end()
+        self._line_text = ""
+        if builder.noted == noted:
+            builder.processes[key] = builder.process(first, self._parts, bases_bytes, self._ended)
+
     def _close_segment(self) -> None:
         if self._segment.rows:
             template = self._builder.intern(self._segment)
             self._builder.log_call(self._core, template, -1, self._segment.slots)
+            if self._parts is not None:
+                self._parts += self._segment.parts
             self._segment = self._builder.new_segment("body", is_tile=False)
 
     def _state(self) -> RecorderState:
@@ -710,10 +769,12 @@ class AiCore(
             que.state = saved
 
     def finish(self) -> None:
-        """End of the kernel: what TPipe does then, and what must not be left behind.
+        """End of the kernel: what TPipe does then, and what must not be left behind. A process has done it already."""
+        if not self._process:
+            self._end()
 
-        Cores that end alike share the rows; one that leaves something behind is looked at by itself.
-        """
+    def _end(self) -> None:
+        """Cores that end alike share the rows; one that leaves something behind is looked at by itself."""
         builder = self._builder
         key: Hashable = None
         if not self._segment.rows:
@@ -725,10 +786,10 @@ class AiCore(
             if template is not None:
                 builder.log_call(self._core, template, -1, [])
         else:
-            noted, calls = builder.noted, builder.call_count
+            noted, before = builder.noted, builder.position
             self._record_end()
             if key is not None and builder.noted == noted:
-                builder.ends_of_kernel[key] = builder.last_template if builder.call_count > calls else None
+                builder.ends_of_kernel[key] = builder.last_template if builder.position > before else None
         self.end_pipe()
         builder.ques |= self._ended
 
@@ -815,15 +876,26 @@ def _run_kernel(
     except RegisterUseError as error:
         raise KernelError(f"{_raised_at(error)}: {error}") from None
     except TileArgumentError as error:
-        text = f"{_raised_at(error)}: {error}; a @tile is recorded once for all. Pass the number in as an argument"
-        raise KernelError(text) from None
+        raise KernelError(f"{_raised_at(error)}: {error}") from None
+
+
+def _part_of(tensor: GlobalTensor) -> int:
+    """Which argument of the process being recorded a GM tensor belongs to, -1 for none."""
+    return tensor.part if isinstance(tensor, PartTensor) else -1
 
 
 class TileSignature:
-    """A tile's function, and how its arguments are put in the order of its parameters."""
+    """A tile's or process' function, and how its arguments are put in the order of its parameters.
 
-    def __init__(self, function: Callable[..., None], signature: inspect.Signature) -> None:
+    Args:
+        kind: "tile" or "process", for messages.
+        function: takes the handle first.
+    """
+
+    def __init__(self, kind: str, function: Callable[..., None]) -> None:
+        self.kind = kind
         self.function = function
+        signature = inspect.signature(function)
         self._signature = signature
         self._names = tuple(signature.parameters)
         kinds = {p.kind for p in signature.parameters.values()}
@@ -842,7 +914,7 @@ class TileSignature:
         try:
             bound = self._signature.bind(asc, *args, **kwargs)
         except TypeError as error:
-            raise asc.fail(f"@tile {self.function.__name__}: {error}") from None
+            raise asc.fail(f"@{self.kind} {self.function.__name__}: {error}") from None
         bound.apply_defaults()
         return tuple(bound.arguments.values())[1:]
 
@@ -852,10 +924,10 @@ class TileSignature:
 
 
 class TileFunction(Protocol[P]):
-    """A tile as kernels call it."""
+    """A tile or process as kernels call it."""
 
     def __call__(self, asc: AiCore, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Record the tile, or log a call of it."""
+        """Record it, or log that it is called."""
 
 
 def tile(fn: Callable[Concatenate[AiCore, P], None]) -> TileFunction[P]:
@@ -866,11 +938,27 @@ def tile(fn: Callable[Concatenate[AiCore, P], None]) -> TileFunction[P]:
     module globals, inside a list or dict, or of attributes of an object from around it must not change while a kernel
     is recorded: that is not seen.
     """
-    signature = TileSignature(fn, inspect.signature(fn))
+    signature = TileSignature("tile", fn)
 
     @functools.wraps(fn)
     def wrapper(asc: AiCore, *args: P.args, **kwargs: P.kwargs) -> None:
         asc.call_tile(signature, args if signature.fits(args, kwargs) else signature.values(asc, args, kwargs))
+
+    return wrapper
+
+
+def process(fn: Callable[Concatenate[AiCore, P], None]) -> TileFunction[P]:
+    """Mark a function as a process: all that a core does from its TPipe on, the last that a kernel calls.
+
+    Cores that call it with equal arguments do the same in other parts of GM, so it is recorded for the first of them,
+    with the tiles it calls, and repeated for the others. GM tensors are its arguments as they are a tile's, and the key
+    is made in the same way. The program is the same as without the mark, and recorded sooner on many cores.
+    """
+    signature = TileSignature("process", fn)
+
+    @functools.wraps(fn)
+    def wrapper(asc: AiCore, *args: P.args, **kwargs: P.kwargs) -> None:
+        asc.call_process(signature, signature.values(asc, args, kwargs))
 
     return wrapper
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ascendsim.memory import GlobalTensor
 from ascendsim.op_host.softmax_grad_operator import SoftmaxGradOperatorTiling, buffer_bytes, rows_of_core
 from ascendsim.op_kernel.softmax_grad import SoftMaxShapeInfo, softmax_grad
-from ascendsim.record import AiCore, tile
+from ascendsim.record import AiCore, process, tile
 from ascendsim.terms import TPosition
 from ascendsim.tpipe import TBuf, TQue
 
@@ -32,10 +32,22 @@ def softmax_grad_operator(
         dst: the result.
         t: from op_host.
     """
-    queues = _init_queues(asc, src, t)
-    dst_k = dst.dtype.per_datablock if t.is_front else t.k
     first, rows = rows_of_core(t.m, asc.get_block_num(), asc.get_block_idx())
-    tiles = [(row, min(t.tile_m, first + rows - row)) for row in range(first, first + rows, t.tile_m)]
+    _process(asc, grad[first * t.k], src[first * t.k], dst[first * _dst_k(dst, t)], rows, t)
+
+
+@process
+def _process(
+    asc: AiCore,
+    grad: GlobalTensor,
+    src: GlobalTensor,
+    dst: GlobalTensor,
+    rows: int,
+    t: SoftmaxGradOperatorTiling,
+) -> None:
+    queues = _init_queues(asc, src, t)
+    dst_k = _dst_k(dst, t)
+    tiles = [(row, min(t.tile_m, rows - row)) for row in range(0, rows, t.tile_m)]
     loaded = 0
     for i, (row, tile_rows) in enumerate(tiles):
         # The scalar unit waits inside the compute step, so the next tile's loads must be issued before it.
@@ -43,6 +55,11 @@ def softmax_grad_operator(
             _load_tile(asc, grad[ahead_row * t.k], src[ahead_row * t.k], queues, ahead_rows * t.k)
             loaded += 1
         _compute_tile(asc, dst[row * dst_k], queues, tile_rows, t)
+
+
+def _dst_k(dst: GlobalTensor, t: SoftmaxGradOperatorTiling) -> int:
+    """Elements of a row of the result."""
+    return dst.dtype.per_datablock if t.is_front else t.k
 
 
 def _init_queues(asc: AiCore, src: GlobalTensor, t: SoftmaxGradOperatorTiling) -> Queues:
