@@ -15,7 +15,7 @@ from ascendsim.dtypes import DType, dtype
 from ascendsim.errors import Finding
 from ascendsim.isa.instruction import Row, TensorRef
 from ascendsim.memory import GlobalTensor
-from ascendsim.program import Program, QueInfo, Template
+from ascendsim.program import Program, QueInfo, RowForms, Template
 from ascendsim.terms import Buffer, CoreKind, HardEvent, KernelType, MaskMode, Pipe, TPosition
 from ascendsim.tpipe import QueState
 
@@ -97,11 +97,14 @@ class SharedTiles:
         self.tiles: dict[Hashable, SharedTile] = {}
         self.numbers: dict[Hashable, int] = {}
         """As of `ProgramBuilder.number`: keys hold such numbers."""
+        self.forms = RowForms()
+        """Those of the tiles' rows."""
 
     @property
     def is_full(self) -> bool:
         """Whether it holds so much that the next program should begin another."""
-        return len(self.tiles) > _MOST_SHARED or len(self.numbers) > _MOST_NUMBERS
+        counts = (len(self.tiles), _MOST_SHARED), (len(self.numbers), _MOST_NUMBERS), (len(self.forms), _MOST_NUMBERS)
+        return any(count > most for count, most in counts)
 
 
 @dataclass(slots=True)
@@ -257,6 +260,7 @@ class ProgramBuilder:
         self.ends_of_kernel: dict[Hashable, int | None] = {}
         """The template of what ends a core, None for one without rows."""
         self._numbers: dict[Hashable, int] = {} if shared is None else shared.numbers
+        self._forms = RowForms() if shared is None else shared.forms
         self._calls = array("q")
         self._slot_tensor = array("i")
         self._slot_base_bytes = array("q")
@@ -316,7 +320,7 @@ class ProgramBuilder:
     def intern(self, segment: Segment) -> int:
         """Store a template unless an equal one is there, and return its number."""
         template = Template.of_rows(
-            segment.name, segment.rows, tuple(segment.tensors), len(segment.slots), segment.registers
+            segment.name, segment.rows, tuple(segment.tensors), len(segment.slots), segment.registers, self._forms
         )
         return self._intern(template)
 

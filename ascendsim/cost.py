@@ -8,6 +8,7 @@ The coefficients live in the device file; none are here.
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -88,8 +89,11 @@ def template_schedule(template: Template, device: Device, gm_bases: tuple[int, .
 
 
 def _template_schedule(template: Template, device: Device, gm_bases: tuple[int, ...]) -> TemplateSchedule:
-    sets = _UnitSets(template.tensors)
-    costs = row_costs(template, template.rows, device, gm_bases)
+    sets, cost = _UnitSets(template.tensors), _costing(template, device, gm_bases)
+    costs = [
+        form.answer(("cost", _bases_of(row, template.tensors, gm_bases)), device, partial(cost, row))
+        for row, form in zip(template.rows, template.forms, strict=True)
+    ]
     rows = [fields | _unit_fields(row, fields, sets) for row, fields in zip(template.rows, costs, strict=True)]
     columns = dict(zip(SCHEDULE_COLUMNS, np.zeros((len(SCHEDULE_COLUMNS), len(rows)), np.int64), strict=True))
     for at, fields in enumerate(rows):
@@ -111,11 +115,26 @@ def row_costs(template: Template, rows: Sequence[Row], device: Device, gm_bases:
     Raises:
         DeviceError: as `template_schedule`.
     """
+    return list(map(_costing(template, device, gm_bases), rows))
+
+
+def _costing(template: Template, device: Device, gm_bases: tuple[int, ...]) -> Callable[[Row], Fields]:
+    """What gives the columns of one row of a template."""
     order = {name: i for i, name in enumerate(_link_names(device))}
     tensors = template.tensors
     if any(gm_bases):
         tensors = tuple(t if t.slot < 0 else replace(t, address_bytes=gm_bases[t.slot]) for t in tensors)
-    return [_SHAPES[row.op.cost](row, tensors, device, order) for row in rows]
+
+    def cost(row: Row) -> Fields:
+        return _SHAPES[row.op.cost](row, tensors, device, order)
+
+    return cost
+
+
+def _bases_of(row: Row, tensors: tuple[TensorRef, ...], gm_bases: tuple[int, ...]) -> tuple[int, ...]:
+    """Bases of the slots that a row's cost depends on."""
+    slots = [tensors[o.tensor].slot for o in (row.dst, row.src0, row.src1, row.src2) if o is not None]
+    return tuple([gm_bases[slot] for slot in slots if 0 <= slot < len(gm_bases)])
 
 
 def _unit_flag(row: Row) -> UnitFlag:

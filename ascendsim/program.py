@@ -6,9 +6,9 @@ the modules that walk rows.
 
 import hashlib
 import json
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
@@ -40,10 +40,70 @@ _MICRO_FIELDS = ("op", "register", "source0", "source1", "dtype", "src_dtype", "
                  "scalar_bits", "line", "step", "issue")  # fmt: skip
 
 _MOST_KEPT = 16
-"""Answers that a template keeps."""
+"""Answers that a template or a row keeps."""
 
 Columns = dict[str, NDArray[Any]]
 T = TypeVar("T")
+
+
+class Kept:
+    """What follows from something that does not change, found once."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Hashable, int], tuple[object, object]] = {}
+
+    def answer(self, question: Hashable, of: object, find: Callable[[], T]) -> T:
+        """Return an answer.
+
+        Args:
+            question: what is asked, and all else that the answer depends on.
+            of: what it is asked of, such as a device, as itself: it does not change.
+            find: finds the answer, which nobody changes.
+        """
+        known = self._known.get((question, id(of)))
+        if known is None:
+            if len(self._known) == _MOST_KEPT:
+                self._known.clear()
+            known = self._known[question, id(of)] = (of, find())  # `of` lives on, so that its id is its own
+        return cast("T", known[1])
+
+
+class RowForms:
+    """What rows of many templates have in common: all but their kernel line and step.
+
+    Two rows of one form do the same to the same tensors, so what is known of one is known of the other.
+    """
+
+    def __init__(self) -> None:
+        self._tensors: dict[TensorRef, int] = {}
+        self._forms: dict[Hashable, Kept] = {}
+
+    def __len__(self) -> int:
+        return len(self._forms)
+
+    def of(self, rows: Sequence[Row], tensors: tuple[TensorRef, ...]) -> tuple[Kept, ...]:
+        """Return the form of each row of a template."""
+        numbers = [self._tensors.setdefault(tensor, len(self._tensors)) for tensor in tensors]
+        found = []
+        for row in rows:
+            if row.body is not None:
+                found.append(Kept())
+                continue
+            operands = tuple([_operand_key(o, numbers) for o in (row.dst, row.src0, row.src1, row.src2)])
+            # Enum members by their identity, which is quicker to hash.
+            named = (id(row.op), id(row.pipe), id(row.mask_mode), id(row.reason))
+            key = (named, row.params, row.mask_hi, row.mask_lo, row.scalar_bits, row.register, row.que, operands)
+            form = self._forms.get(key)
+            if form is None:
+                form = self._forms[key] = Kept()
+            found.append(form)
+        return tuple(found)
+
+
+def _operand_key(operand: Operand | None, numbers: list[int]) -> tuple[int, int, int] | None:
+    return None if operand is None else (numbers[operand.tensor], operand.offset_bytes, operand.dtype.code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +160,13 @@ class Template:
     """Micro-operations of all vector functions, one behind the other; empty where there are none."""
 
     @classmethod
-    def of_rows(cls, name: str, rows: list[Row], tensors: tuple[TensorRef, ...], slots: int, registers: int) -> Self:
-        """Return a template of these rows; they need not be decoded again."""
+    def of_rows(
+        cls, name: str, rows: list[Row], tensors: tuple[TensorRef, ...], slots: int, registers: int, known: RowForms
+    ) -> Self:
+        """Return a template of these rows; they need not be decoded again, and share what is known of their forms."""
         template = cls(name, encode(rows), tensors, slots, registers, encode_bodies(rows))
         vars(template)["rows"] = tuple(rows)
+        vars(template)["forms"] = known.of(rows, tensors)
         return template
 
     @cached_property
@@ -115,39 +178,37 @@ class Template:
         return tuple(rows)
 
     @cached_property
+    def forms(self) -> tuple[Kept, ...]:
+        """The form of each row."""
+        return RowForms().of(self.rows, self.tensors)
+
+    @cached_property
     def touched(self) -> tuple[tuple[Touched, ...], ...]:
-        """What each row touches; rows of one shape are asked once."""
+        """What each row touches; rows of one form or shape are asked once."""
         known: dict[Hashable, tuple[tuple[str, int, int], ...]] = {}
-        found = []
-        for row in self.rows:
+
+        def ranges_of(row: Row) -> tuple[tuple[str, int, int], ...]:
             key = (row.op.opcode, row.params, row.mask_mode, row.mask_hi, row.mask_lo, row.operand_types, id(row.body))
             ranges = known.get(key)
             if ranges is None:
                 ranges = known[key] = row.op.touch(row)
-            found.append(_touched(row, ranges))
-        return tuple(found)
+            return ranges
+
+        return tuple(
+            _touched(row, form.answer("touched", None, partial(ranges_of, row)))
+            for row, form in zip(self.rows, self.forms, strict=True)
+        )
 
     def __len__(self) -> int:
         return len(self.columns["op"])
 
     def kept(self, question: Hashable, of: object, find: Callable[[], T]) -> T:
-        """Return what follows from the rows and one object: found once and kept with the template.
-
-        Args:
-            question: what is asked, and all else that the answer depends on.
-            of: what it is asked of, such as a device, as itself: it does not change.
-            find: finds the answer, which nobody changes.
-        """
-        known = self._kept.get((question, id(of)))
-        if known is None:
-            if len(self._kept) == _MOST_KEPT:
-                self._kept.clear()
-            known = self._kept[question, id(of)] = (of, find())  # `of` lives on, so that its id is its own
-        return cast("T", known[1])
+        """Return what follows from the rows and one object, as `Kept.answer`."""
+        return self._kept.answer(question, of, find)
 
     @cached_property
-    def _kept(self) -> dict[tuple[Hashable, int], tuple[object, object]]:
-        return {}
+    def _kept(self) -> Kept:
+        return Kept()
 
     @cached_property
     def op_names(self) -> frozenset[str]:

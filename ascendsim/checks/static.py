@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -199,8 +200,12 @@ def _rows_with_findings(template: Template, device: Device) -> tuple[Row, ...]:
     """The rows of a template in which a check finds something, whatever they are called."""
     tensors = template.tensors
 
+    def is_wrong(row: Row) -> bool:
+        return any(check(row, tensors, device, "") for check in row.op.checks)
+
     def find() -> tuple[Row, ...]:
-        return tuple(row for row in template.rows if any(check(row, tensors, device, "") for check in row.op.checks))
+        rows = zip(template.rows, template.forms, strict=True)
+        return tuple(row for row, form in rows if form.answer("has findings", device, partial(is_wrong, row)))
 
     return template.kept("rows with findings", device, find)
 

@@ -202,7 +202,7 @@ class TemplateSchedule:
         sets = self.columns["kind"] == Kind.SET_FLAG
         if (self.columns["occupancy"][sets] < 1).any():
             raise ValueError("the occupancy of a SET_FLAG is at least 1")
-        if any((column < 0).any() for column in self.columns.values()):
+        if np.concatenate(list(self.columns.values())).min(initial=0) < 0:
             raise ValueError("schedule columns are never negative")
         self._check_units()
 
