@@ -8,7 +8,7 @@ engine adds up over all rows; what concerns single rows comes from those that we
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -460,12 +460,23 @@ def peak_bytes(program: Program) -> dict[Buffer, int]:
     if CoreKind.AIC not in program.kernel_type.kinds or program.kernel_type.is_mix:
         peaks.setdefault(Buffer.UB, 0)
     for template in program.templates:
-        for touched in template.touched:
-            for t in touched:
-                ref = template.tensors[t.tensor]
-                if ref.buffer is not Buffer.GM and ref.name != RESERVED_TMP:
-                    peaks[ref.buffer] = max(peaks.get(ref.buffer, 0), ref.address_bytes + t.end)
+        for buffer, end_bytes in _reached(template).items():
+            peaks[buffer] = max(peaks.get(buffer, 0), end_bytes)
     return {buffer: peaks[buffer] for buffer in sorted(peaks)}
+
+
+def _reached(template: Template) -> dict[Buffer, int]:
+    """Where what the rows of a template touch ends in each on-chip memory."""
+
+    def find() -> dict[Buffer, int]:
+        ends: dict[Buffer, int] = {}
+        for t in chain.from_iterable(template.touched):
+            ref = template.tensors[t.tensor]
+            if ref.buffer is not Buffer.GM and ref.name != RESERVED_TMP:
+                ends[ref.buffer] = max(ends.get(ref.buffer, 0), ref.address_bytes + t.end)
+        return ends
+
+    return template.kept("reached", None, find)
 
 
 def peak_ub_bytes(program: Program) -> int:

@@ -127,14 +127,21 @@ class _MovedTensor(GlobalTensor):
     """A GM argument of what is recorded once for many addresses: where it lies and what is left behind it is not known.
 
     `offset_bytes` counts from where the call's argument begins.
+
+    Attributes:
+        argument: which GM argument it is.
     """
 
+    argument: int = -1
     recorded: ClassVar[str]
     """What is recorded once, as a kernel writes it, and between what the addresses differ."""
 
     def __getitem__(self, offset: int) -> Self:
         """Return the window that starts `offset` elements later."""
-        return replace(self, offset_bytes=self.offset_bytes + index(offset) * self.dtype.bytes)
+        at = self.offset_bytes + index(offset) * self.dtype.bytes
+        return type(self)(
+            self.name, self.dtype, self.shape, self.index, self.base_bytes, at, self.cache_mode, self.argument
+        )
 
     def reinterpret_cast(self, element: DType | str) -> Self:
         """Return the same bytes seen as another element type, in one row."""
@@ -156,26 +163,24 @@ class _MovedTensor(GlobalTensor):
 class SlotTensor(_MovedTensor):
     """A GM operand of a tile, relative to the base that each call supplies."""
 
-    slot: int = -1
     recorded: ClassVar[str] = "differs from call to call; a @tile"
 
     @classmethod
-    def of(cls, t: GlobalTensor, slot: int) -> Self:
-        """Return a tile's view of its argument: offsets count from the slot's base."""
-        return cls(t.name, t.dtype, t.shape, t.index, 0, 0, t.cache_mode, slot)
+    def of(cls, t: GlobalTensor, argument: int) -> Self:
+        """Return a tile's view of an argument: offsets count from the slot's base."""
+        return cls(t.name, t.dtype, t.shape, t.index, 0, 0, t.cache_mode, argument)
 
 
 @dataclass(frozen=True, slots=True)
 class PartTensor(_MovedTensor):
     """A GM argument of a process, based where it begins for the core that is recorded."""
 
-    part: int = -1
     recorded: ClassVar[str] = "differs from core to core; a @process"
 
     @classmethod
-    def of(cls, t: GlobalTensor, part: int) -> Self:
-        """Return a process' view of its argument number `part`."""
-        return cls(t.name, t.dtype, t.shape, t.index, t.address_bytes, 0, t.cache_mode, part)
+    def of(cls, t: GlobalTensor, argument: int) -> Self:
+        """Return a process' view of an argument: offsets count from where it begins."""
+        return cls(t.name, t.dtype, t.shape, t.index, t.address_bytes, 0, t.cache_mode, argument)
 
 
 class TileArgumentError(Exception):

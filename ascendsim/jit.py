@@ -30,10 +30,10 @@ VERSION = hashlib.sha256(b"".join(path.read_bytes() for path in _SOURCES)).hexdi
 def is_compiled(function: object) -> bool:
     """Whether a function made by `compiled_in_place` is compiled or lies in the cache on disk."""
     dispatcher = cast("Any", function)
-    if not hasattr(dispatcher, "signatures"):
+    if not hasattr(dispatcher, "overloads"):
         return True  # compiling is switched off
-    if dispatcher.signatures or dispatcher.stats.cache_path is None:
-        return bool(dispatcher.signatures)
+    if dispatcher.overloads or dispatcher.stats.cache_path is None:
+        return bool(dispatcher.overloads)
     return any(Path(dispatcher.stats.cache_path).glob(f"*.{dispatcher.__name__}_{VERSION}-*.nbc"))
 
 

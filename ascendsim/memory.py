@@ -63,7 +63,10 @@ class LocalTensor:
 
     def __getitem__(self, offset: int) -> "LocalTensor":
         """Return the window that starts `offset` elements later, as `tensor[offset]` in AscendC."""
-        return replace(self, offset_bytes=self.offset_bytes + index(offset) * self.dtype.bytes)
+        at = self.offset_bytes + index(offset) * self.dtype.bytes
+        return LocalTensor(
+            self.name, self.position, self.dtype, self.address_bytes, self.allocation_bytes, at, self.que
+        )
 
     def reinterpret_cast(self, element: DType | str) -> "LocalTensor":
         """Return the same bytes seen as another element type, given as DType or by name ("float")."""

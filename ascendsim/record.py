@@ -272,8 +272,8 @@ class AiCore(
         once = "tile" if self._segment.is_tile else "process" if self._parts is not None else ""
         if once:
             raise self.fail(
-                f"get_block_idx inside a @{once}: a {once} is recorded once for all cores. Call it outside and pass the "
-                f"{once} what it needs"
+                f"get_block_idx inside a @{once}: a {once} is recorded once for all cores. Call it outside and pass "
+                f"the {once} what it needs"
             )
         return block_index(self._builder.kernel_type, self._core)
 
@@ -531,7 +531,7 @@ class AiCore(
 
     def _slot(self, tensor: GlobalTensor) -> tuple[int, int]:
         if isinstance(tensor, SlotTensor):
-            return tensor.slot, tensor.offset_bytes
+            return tensor.argument, tensor.offset_bytes
         segment = self._segment
         if segment.is_tile:
             raise self.fail(f"GM tensor {tensor.name} is not among the arguments of the @tile that uses it")
@@ -715,7 +715,9 @@ class AiCore(
         """
         name = fn.function.__name__
         if self._segment.is_tile or self._parts is not None:
-            raise self.fail(f"@process {name} inside a @{'tile' if self._segment.is_tile else 'process'}: call it outside")
+            raise self.fail(
+                f"@process {name} inside a @{'tile' if self._segment.is_tile else 'process'}: call it outside"
+            )
         if self._pipe is not None or self.ques:
             raise self.fail(f"@process {name} behind a TPipe, queue or buffer: make them inside of it")
         state = self._state()
@@ -881,7 +883,7 @@ def _run_kernel(
 
 def _part_of(tensor: GlobalTensor) -> int:
     """Which argument of the process being recorded a GM tensor belongs to, -1 for none."""
-    return tensor.part if isinstance(tensor, PartTensor) else -1
+    return tensor.argument if isinstance(tensor, PartTensor) else -1
 
 
 class TileSignature:
@@ -958,7 +960,7 @@ def process(fn: Callable[Concatenate[AiCore, P], None]) -> TileFunction[P]:
 
     @functools.wraps(fn)
     def wrapper(asc: AiCore, *args: P.args, **kwargs: P.kwargs) -> None:
-        asc.call_process(signature, signature.values(asc, args, kwargs))
+        asc.call_process(signature, args if signature.fits(args, kwargs) else signature.values(asc, args, kwargs))
 
     return wrapper
 

@@ -4,6 +4,7 @@ Spelling follows AscendC (asc-devkit docs, appendix "API pipe types" and the dat
 """
 
 from enum import Enum, IntEnum
+from functools import cache
 
 
 class Pipe(IntEnum):
@@ -85,7 +86,7 @@ class KernelType(Enum):
     @property
     def kinds(self) -> tuple[CoreKind, ...]:
         """The cores of one block."""
-        return tuple(CoreKind(name) for name in self.value)
+        return _kinds_of(self)
 
     @property
     def is_mix(self) -> bool:
@@ -97,6 +98,11 @@ class KernelType(Enum):
         """What block_dim counts, as a plural."""
         words = {KernelType.AIC_ONLY: "AICs", KernelType.AIV_ONLY: "AIVs"}
         return words.get(self, "AI Cores")
+
+
+@cache
+def _kinds_of(kernel_type: KernelType) -> tuple[CoreKind, ...]:
+    return tuple(map(CoreKind, kernel_type.value))
 
 
 class HardEvent(IntEnum):

@@ -321,8 +321,9 @@ def idle_cores(program: Program) -> Iterator[Finding]:
     calls = program.calls
     of_template = np.array([_moved_bytes(t) for t in program.templates], np.float64)
     moved = np.bincount(calls["core"], of_template[calls["template"]], program.core_count).astype(np.int64)
-    for kind in dict.fromkeys(program.kernel_type.kinds):
-        mine = np.array([program.core_kind(core) is kind for core in range(program.core_count)], np.bool_)
+    kinds = program.kernel_type.kinds
+    for kind in dict.fromkeys(kinds):
+        mine = np.resize(np.array([one is kind for one in kinds]), program.core_count)
         yield from _idle(_KINDS[kind], busy[mine], moved[mine])
 
 

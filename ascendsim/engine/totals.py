@@ -250,13 +250,13 @@ class TotalsBuilder:
         holds = self.holds
         if holds.used[0] + count > len(holds.begin):
             more = max(count, len(holds.begin), 1024)
-            grown = (np.concatenate([column, np.zeros(more, np.int64)]) for column in holds[_COLUMNS:])
+            grown = (_lengthened(column, more) for column in holds[_COLUMNS:])
             self.holds = _Holds(holds.first, holds.last, holds.used, *grown)
         have = len(self.pool.time)
         if self._tally[_USED] + count <= have:
             return
         more = max(count, have, 1024)
-        self.pool = _Pool(*(np.concatenate([column, np.zeros(more, np.int64)]) for column in self.pool))
+        self.pool = _Pool(*(_lengthened(column, more) for column in self.pool))
         self.pool.following[have:] = np.arange(have + 1, have + more + 1)
         self.pool.following[-1] = self._tally[_FREE]
         self._tally[_FREE] = have
@@ -320,10 +320,21 @@ class TotalsBuilder:
         holds.used[0] += 1
 
     def _make_bins_long(self, cycles: int) -> None:
+        joined = 1
         while cycles > BINS * self.bin_cycles:
             self.bin_cycles *= 2
-            halves = self.bins.reshape(PIPES, BINS // 2, 2).sum(axis=2)
-            self.bins = np.concatenate([halves, np.zeros_like(halves)], axis=1)
+            joined = min(2 * joined, BINS)
+        if joined > 1:
+            bins = np.zeros_like(self.bins)
+            bins[:, : BINS // joined] = self.bins.reshape(PIPES, BINS // joined, joined).sum(axis=2)
+            self.bins = bins
+
+
+def _lengthened(column: Ints, more: int) -> Ints:
+    """A column with zeros behind it, which take no memory before they are written."""
+    longer = np.zeros(len(column) + more, np.int64)
+    longer[: len(column)] = column
+    return longer
 
 
 @compiled_in_place
