@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
@@ -70,26 +70,43 @@ class Kept:
         return cast("T", known[1])
 
 
-class RowForms:
-    """What rows of many templates have in common: all but their kernel line and step.
+Ranges = tuple[tuple[str, int, int], ...]
+"""Of each operand that a row touches: role, first and last byte but one, counted from where the operand begins."""
 
-    Two rows of one form do the same to the same tensors, so what is known of one is known of the other.
+
+class RowForm(Kept):
+    """All of a row but its kernel line and step: two rows of one form do the same to the same tensors.
+
+    Attributes:
+        ranges: what they touch.
     """
+
+    __slots__ = ("ranges",)
+
+    def __init__(self, ranges: Ranges) -> None:
+        super().__init__()
+        self.ranges = ranges
+
+
+class RowForms:
+    """The forms of the rows of many templates. What is known of a row is known of all others of its form."""
 
     def __init__(self) -> None:
         self._tensors: dict[TensorRef, int] = {}
-        self._forms: dict[Hashable, Kept] = {}
+        self._forms: dict[Hashable, RowForm] = {}
+        self._ranges: dict[Hashable, Ranges] = {}
+        """By all that they depend on."""
 
     def __len__(self) -> int:
         return len(self._forms)
 
-    def of(self, rows: Sequence[Row], tensors: tuple[TensorRef, ...]) -> tuple[Kept, ...]:
+    def of(self, rows: Sequence[Row], tensors: tuple[TensorRef, ...]) -> tuple[RowForm, ...]:
         """Return the form of each row of a template."""
         numbers = [self._tensors.setdefault(tensor, len(self._tensors)) for tensor in tensors]
         found = []
         for row in rows:
             if row.body is not None:
-                found.append(Kept())
+                found.append(RowForm(row.op.touch(row)))
                 continue
             operands = tuple([_operand_key(o, numbers) for o in (row.dst, row.src0, row.src1, row.src2)])
             # Enum members by their identity, which is quicker to hash.
@@ -97,9 +114,16 @@ class RowForms:
             key = (named, row.params, row.mask_hi, row.mask_lo, row.scalar_bits, row.register, row.que, operands)
             form = self._forms.get(key)
             if form is None:
-                form = self._forms[key] = Kept()
+                form = self._forms[key] = RowForm(self._ranges_of(row))
             found.append(form)
         return tuple(found)
+
+    def _ranges_of(self, row: Row) -> Ranges:
+        key = (row.op.opcode, row.params, row.mask_mode, row.mask_hi, row.mask_lo, row.operand_types)
+        known = self._ranges.get(key)
+        if known is None:
+            known = self._ranges[key] = row.op.touch(row)
+        return known
 
 
 def _operand_key(operand: Operand | None, numbers: list[int]) -> tuple[int, int, int] | None:
@@ -137,7 +161,7 @@ class Touched:
     end: int
 
 
-def _touched(row: Row, ranges: tuple[tuple[str, int, int], ...]) -> tuple[Touched, ...]:
+def _touched(row: Row, ranges: Ranges) -> tuple[Touched, ...]:
     if not ranges:
         return ()
     operands = dict(row.operands)
@@ -161,7 +185,13 @@ class Template:
 
     @classmethod
     def of_rows(
-        cls, name: str, rows: list[Row], tensors: tuple[TensorRef, ...], slots: int, registers: int, known: RowForms
+        cls,
+        name: str,
+        rows: list[Row],
+        tensors: tuple[TensorRef, ...],
+        slots: int,
+        registers: int,
+        known: RowForms,
     ) -> Self:
         """Return a template of these rows; they need not be decoded again, and share what is known of their forms."""
         template = cls(name, encode(rows), tensors, slots, registers, encode_bodies(rows))
@@ -178,26 +208,14 @@ class Template:
         return tuple(rows)
 
     @cached_property
-    def forms(self) -> tuple[Kept, ...]:
+    def forms(self) -> tuple[RowForm, ...]:
         """The form of each row."""
         return RowForms().of(self.rows, self.tensors)
 
     @cached_property
     def touched(self) -> tuple[tuple[Touched, ...], ...]:
-        """What each row touches; rows of one form or shape are asked once."""
-        known: dict[Hashable, tuple[tuple[str, int, int], ...]] = {}
-
-        def ranges_of(row: Row) -> tuple[tuple[str, int, int], ...]:
-            key = (row.op.opcode, row.params, row.mask_mode, row.mask_hi, row.mask_lo, row.operand_types, id(row.body))
-            ranges = known.get(key)
-            if ranges is None:
-                ranges = known[key] = row.op.touch(row)
-            return ranges
-
-        return tuple(
-            _touched(row, form.answer("touched", None, partial(ranges_of, row)))
-            for row, form in zip(self.rows, self.forms, strict=True)
-        )
+        """What each row touches."""
+        return tuple([_touched(row, form.ranges) for row, form in zip(self.rows, self.forms, strict=True)])
 
     def __len__(self) -> int:
         return len(self.columns["op"])

@@ -7,9 +7,9 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.checks.lanes import Bytes, RowLanes, lanes_of, shape_of, shared_lanes
+from ascendsim.checks.lanes import Bytes, RowLanes, lanes_of, shape_of
 from ascendsim.isa.instruction import Row
-from ascendsim.program import Places, Program, Template
+from ascendsim.program import Places, Program, RowForm, Template
 from ascendsim.terms import Buffer, HardEvent, Pipe
 
 Ints = NDArray[np.int64]
@@ -103,7 +103,7 @@ class TemplateAccesses:
         self._meets: dict[tuple[int, int], bool] = {}
         self._bytes: dict[int, tuple[int, Bytes | None]] = {}
         self._shapes: dict[Hashable, RowLanes] = {}
-        self._lanes_at: dict[Site, RowLanes] = {}
+        self._lanes_of_form: dict[RowForm, RowLanes] = {}
 
     def add(self, template: Template, lines: tuple[str, ...]) -> int:
         """Add a template, whose rows name these source lines, and return its number."""
@@ -194,10 +194,10 @@ class TemplateAccesses:
 
     def _lanes(self, number: int, at: int) -> RowLanes:
         """What `lanes_of` says of a row."""
-        known = self._lanes_at.get((number, at))
+        template = self.templates[number]
+        known = self._lanes_of_form.get(template.forms[at])
         if known is None:
-            template = self.templates[number]
-            known = self._lanes_at[number, at] = self._find_lanes(template, template.rows[at])
+            known = self._lanes_of_form[template.forms[at]] = self._find_lanes(template, template.rows[at])
         return known
 
     def _find_lanes(self, template: Template, row: Row) -> RowLanes:
@@ -205,9 +205,7 @@ class TemplateAccesses:
         key = shape_of(template, row)
         known = self._shapes.get(key)
         if known is None:
-            known = self._shapes[key] = (
-                lanes_of(template, row) if row.body is not None else shared_lanes(key, template, row)
-            )
+            known = self._shapes[key] = lanes_of(template, row)
         return known
 
     def _steps(self, number: int, template: Template) -> tuple[Step, ...]:

@@ -46,25 +46,6 @@ def lanes_of(template: Template, row: Row) -> RowLanes:
     return RowLanes({key: _joined(parts) for key, parts in found.items()}, is_plain)
 
 
-_SHARED: dict[Hashable, RowLanes] = {}
-"""What rows of a shape touch, of all programs of this process: a search looks at many that are nearly alike."""
-_MOST_SHARED = 8192
-_MOST_SHARED_BYTES = 1024
-"""Of a list of bytes that is kept; ranges are short whatever they hold."""
-
-
-def shared_lanes(shape: Hashable, template: Template, row: Row) -> RowLanes:
-    """Return `lanes_of` a row without a body, given its `shape_of`; what is short is kept for other programs."""
-    known = _SHARED.get(shape)
-    if known is None:
-        known = lanes_of(template, row)
-        if all(isinstance(at, slice) or at.nbytes <= _MOST_SHARED_BYTES for at in known.lanes.values()):
-            if len(_SHARED) == _MOST_SHARED:
-                _SHARED.clear()
-            _SHARED[shape] = known
-    return known
-
-
 def gm_lanes_of(template: Template, row: Row) -> tuple[tuple[str, bool, Bytes], ...]:
     """Return (role, whether written, bytes counted from its operand's start in ascending order) of GM operands."""
     looker = Looker(template.tensors)
@@ -91,13 +72,18 @@ def _roles(row: Row, operand: Operand, *, writes: bool) -> list[str]:
 
 
 def shape_of(template: Template, row: Row) -> Hashable:
-    """Return what the bytes that a row touches, counted from its operands' starts, depend on."""
-    operands = tuple(
-        (role, o.dtype.code, template.tensors[o.tensor].buffer, template.tensors[o.tensor].tensor_bytes)
-        for role, o in row.operands
-    )
+    """Return what the bytes that a row touches, counted from its operands' starts, depend on.
+
+    How long an operand's tensor is matters to vector functions only: their loads end there.
+    """
+    tensors = template.tensors
+    if row.body is None:
+        operands = tuple([(role, o.dtype.code, tensors[o.tensor].buffer is Buffer.GM) for role, o in row.operands])
+    else:
+        operands = tuple([(role, o.dtype.code, tensors[o.tensor].tensor_bytes) for role, o in row.operands])
     is_zero = row.register < 0 and row.scalar_bits == 0  # what times 0 reads need not be written
-    return (row.op.opcode, row.params, row.mask_mode, row.mask_hi, row.mask_lo, operands, is_zero, id(row.body))
+    # The mode by its identity, which is quicker to hash.
+    return (row.op.opcode, row.params, id(row.mask_mode), row.mask_hi, row.mask_lo, operands, is_zero, id(row.body))
 
 
 def _joined(parts: list[Lanes]) -> Bytes:
