@@ -78,12 +78,21 @@ def shape_of(template: Template, row: Row) -> Hashable:
     """
     tensors = template.tensors
     if row.body is None:
-        operands = tuple([(role, o.dtype.code, tensors[o.tensor].buffer is Buffer.GM) for role, o in row.operands])
+        operands = [(role, o.dtype.code, int(tensors[o.tensor].buffer is Buffer.GM)) for role, o in row.operands]
     else:
-        operands = tuple([(role, o.dtype.code, tensors[o.tensor].tensor_bytes) for role, o in row.operands])
+        operands = [(role, o.dtype.code, tensors[o.tensor].tensor_bytes) for role, o in row.operands]
     is_zero = row.register < 0 and row.scalar_bits == 0  # what times 0 reads need not be written
     # The mode by its identity, which is quicker to hash.
-    return (row.op.opcode, row.params, id(row.mask_mode), row.mask_hi, row.mask_lo, operands, is_zero, id(row.body))
+    return (
+        row.op.opcode,
+        row.params,
+        id(row.mask_mode),
+        row.mask_hi,
+        row.mask_lo,
+        tuple(operands),
+        is_zero,
+        id(row.body),
+    )
 
 
 def _joined(parts: list[Lanes]) -> Bytes:

@@ -90,7 +90,7 @@ What a row waited for, how many cycles, and the number of the row that released 
 Of several that release in one cycle, the first in (core, pipe) order counts, then the first row.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Protocol
 
@@ -195,14 +195,19 @@ class TemplateSchedule:
 
     columns: dict[str, Ints]
     unit_sets: tuple[tuple[int, ...], ...] = ()
+    table: Ints = field(init=False, repr=False, compare=False)
+    """The same, [column, row], in the order of SCHEDULE_COLUMNS."""
 
     def __post_init__(self) -> None:
         if set(self.columns) != set(SCHEDULE_COLUMNS):
             raise ValueError(f"schedule columns are {sorted(self.columns)}, want {sorted(SCHEDULE_COLUMNS)}")
+        table = np.array([self.columns[name] for name in SCHEDULE_COLUMNS], np.int64)
+        object.__setattr__(self, "table", table)
+        object.__setattr__(self, "columns", dict(zip(SCHEDULE_COLUMNS, table, strict=True)))
         sets = self.columns["kind"] == Kind.SET_FLAG
         if (self.columns["occupancy"][sets] < 1).any():
             raise ValueError("the occupancy of a SET_FLAG is at least 1")
-        if np.concatenate(list(self.columns.values())).min(initial=0) < 0:
+        if table.min(initial=0) < 0:
             raise ValueError("schedule columns are never negative")
         self._check_units()
 
@@ -293,19 +298,28 @@ class ScheduleInput:
     """From the last set of a cross-core flag to its rising."""
     block_cores: int = 1
     """Cores count block by block; so many have their Cube and Vector units looked at together."""
+    table: Ints = field(init=False, repr=False, compare=False)
+    """Schedule columns of all templates, [column, row], in the order of SCHEDULE_COLUMNS."""
 
     def __post_init__(self) -> None:
+        empty = np.zeros((len(SCHEDULE_COLUMNS), 0), np.int64)
+        object.__setattr__(self, "table", np.concatenate([empty, *(t.table for t in self.templates)], axis=1))
         if self.core_count > MOST_CORES:
             raise ValueError(f"{self.core_count} cores; the engines take up to {MOST_CORES}")
         if self.block_cores < 1 or self.core_count % self.block_cores:
             raise ValueError(f"{self.core_count} cores are not made of blocks of {self.block_cores}")
-        most = max((int(t.columns["cross"].max(initial=0)) for t in self.templates), default=0)
+        most = int(self.column("cross").max(initial=0))
         if most > len(self.cross_modes):
             raise ValueError(f"a row has cross = {most}; there are {len(self.cross_modes)} cross-core modes")
         for mode in self.cross_modes:
             highest = max((core for group in (*mode.setters, *mode.waiters) for core in group), default=-1)
             if highest >= self.core_count:
                 raise ValueError(f"cross-core mode {mode.name}: core {highest} of {self.core_count}")
+
+    def column(self, name: str) -> Ints:
+        """Return one schedule column of all templates."""
+        found: Ints = self.table[SCHEDULE_COLUMNS.index(name)]
+        return found
 
     def flag_text(self, flag: int, cross: int = 0) -> str:
         """Name of a flag number: the pair and its id, or the mode and the id."""

@@ -28,6 +28,8 @@ from ascendsim.jit import is_compiled
 from ascendsim.progress import StageProgress
 from ascendsim.terms import Pipe
 
+_FIRST_NODES = 1 << 10
+"""Flags that may be up at once before there is need for more room: all that short programs need."""
 CHUNK_ROWS = 1 << 16
 """Rows between two looks at what has come out, at least: enough for what Python does in between not to count."""
 
@@ -69,7 +71,8 @@ class _Run:
         self._progress = progress
         self._keep = keep
         room = FEW_ROWS + program.core_count * PIPES
-        self._fixed, self._state = lay_out(program, room, detail=True)
+        self._fixed, fresh = lay_out(program, room, detail=True)
+        self._state = more_nodes(fresh, _FIRST_NODES)
         self._row_count = int(self._fixed.call_number[-1])
         self._room = room + min(CHUNK_ROWS, self._row_count)
         self._keeping = _keeping(keep, self._room)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendsim.engine.base import Ints, Kind, ScheduleInput, Wait
-from ascendsim.engine.table import EMIT_WIDTH, FOREVER, PIPES, table_column, template_starts
+from ascendsim.engine.base import SCHEDULE_COLUMNS, Ints, Kind, ScheduleInput, Wait
+from ascendsim.engine.table import EMIT_WIDTH, FOREVER, PIPES, template_starts
 
 NONE = -1
 ABSENT = -2
@@ -390,8 +390,8 @@ class State(NamedTuple):
 def lay_out(program: ScheduleInput, chunk: int, *, detail: bool) -> tuple[Program, State]:
     """Return a program and the state before its first cycle, with room in `State.out` for so many rows."""
     caps = _caps(program)
-    modes = max((int(table_column(program, "flag")[table_column(program, "cross") > 0].max(initial=-1)) + 1), 1)
-    own = table_column(program, "flag")[table_column(program, "cross") == 0]
+    modes = max((int(program.column("flag")[program.column("cross") > 0].max(initial=-1)) + 1), 1)
+    own = program.column("flag")[program.column("cross") == 0]
     own_channels = int(own.max(initial=-1)) + 1
     fixed = _fixed(program, caps, own_channels, modes, detail=detail)
     return fixed, _fresh(program, fixed, chunk)
@@ -400,16 +400,16 @@ def lay_out(program: ScheduleInput, chunk: int, *, detail: bool) -> tuple[Progra
 def _caps(program: ScheduleInput) -> Ints:
     """Distinct caps on each link, ascending, padded with 0; one column at least."""
     found: list[set[int]] = [set() for _ in program.links]
-    transfers = table_column(program, "kind") == Kind.TRANSFER
-    for suffix in ("", "_hit"):
-        links = table_column(program, f"link{suffix}")[transfers]
-        units = table_column(program, f"cap_units{suffix}")[transfers]
-        for link in range(len(program.links)):
-            found[link] |= set(np.unique(units[links == link]).tolist())
-    bypass = transfers & (table_column(program, "bypass") > 0)
-    links, units = (table_column(program, name)[bypass] for name in ("link_clash", "cap_units"))
-    for link in range(len(program.links)):
-        found[link] |= set(np.unique(units[links == link]).tolist())
+    transfers = program.column("kind") == Kind.TRANSFER
+    bypass = transfers & (program.column("bypass") > 0)
+    count = max(1, len(program.links))
+    for links, units, rows in (
+        ("link", "cap_units", transfers),
+        ("link_hit", "cap_units_hit", transfers),
+        ("link_clash", "cap_units", bypass),
+    ):
+        for both in np.unique(program.column(units)[rows] * count + program.column(links)[rows]).tolist():
+            found[both % count].add(both // count)
     caps = np.zeros((len(program.links), max([1, *map(len, found)])), np.int64)
     for link, values in enumerate(found):
         caps[link, : len(values)] = sorted(values)
@@ -465,8 +465,8 @@ def _fixed(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: in
 
 
 def _table(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: int) -> tuple[Ints, Ints]:
-    column = {name: table_column(program, name) for name in program.templates[0].columns} if program.templates else {}
-    rows = len(column.get("kind", ()))
+    column = dict(zip(SCHEDULE_COLUMNS, program.table, strict=True))
+    rows = program.table.shape[1]
     table, more = np.zeros((rows, FIELDS), np.int64), np.zeros((rows, MORE_FIELDS), np.int64)
     if not rows:
         return table, more
@@ -512,8 +512,8 @@ def _unit_uses(program: ScheduleInput, table: Ints) -> tuple[Ints, Ints]:
     ends = np.cumsum([0, *map(len, sets)], dtype=np.int64)
     before = np.cumsum([0, *(len(t.unit_sets) for t in program.templates)], dtype=np.int64)
     lengths = [len(t) for t in program.templates]
-    at = table_column(program, "unit_set") + np.repeat(before[:-1], lengths)
-    flag = table_column(program, "unit_flag")
+    at = program.column("unit_set") + np.repeat(before[:-1], lengths)
+    flag = program.column("unit_flag")
     rows = np.flatnonzero(flag)
     work = (table[:, Field.KIND] == Kind.EXEC) | (table[:, Field.KIND] == Kind.TRANSFER)
     table[work, Field.UNIT] = 0
@@ -521,8 +521,8 @@ def _unit_uses(program: ScheduleInput, table: Ints) -> tuple[Ints, Ints]:
     use = np.zeros((len(rows), UNIT_USE_FIELDS), np.int64)
     use[:, UnitUse.FLAG] = flag[rows]
     use[:, UnitUse.FIRST], use[:, UnitUse.END] = ends[at[rows]], ends[at[rows] + 1]
-    use[:, UnitUse.STEP] = table_column(program, "unit_step")[rows]
-    use[:, UnitUse.LEAD] = table_column(program, "unit_lead")[rows]
+    use[:, UnitUse.STEP] = program.column("unit_step")[rows]
+    use[:, UnitUse.LEAD] = program.column("unit_lead")[rows]
     return use, np.concatenate([np.zeros(0, np.int64), *sets])
 
 

@@ -38,9 +38,3 @@ EMIT_WIDTH = len(Emit)
 def template_starts(program: ScheduleInput) -> Ints:
     """Return the table row at which each template begins, and the number of rows at the end."""
     return np.concatenate([[0], np.cumsum([len(t) for t in program.templates], dtype=np.int64)]).astype(np.int64)
-
-
-def table_column(program: ScheduleInput, name: str) -> Ints:
-    """Return one schedule column of all templates."""
-    parts = [t.columns[name] for t in program.templates]
-    return np.concatenate(parts) if parts else np.zeros(0, np.int64)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ascendsim.engine.base import Ints, Keep, Kind, ScheduleInput, Timeline, Totals, Wait
-from ascendsim.engine.table import EMIT_WIDTH, FOREVER, PIPES, Emit, table_column, template_starts
+from ascendsim.engine.table import EMIT_WIDTH, FOREVER, PIPES, Emit, template_starts
 from ascendsim.jit import compiled_in_place, inlined
 from ascendsim.terms import Pipe
 
@@ -144,8 +144,8 @@ class TotalsBuilder:
     """Adds rows up. Rows of one core and pipe come in their order; those of different ones in any."""
 
     def __init__(self, program: ScheduleInput) -> None:
-        kind, pipe = table_column(program, "kind"), table_column(program, "pipe")
-        flag = np.where(table_column(program, "cross") > 0, -1, table_column(program, "flag"))
+        kind, pipe = program.column("kind"), program.column("pipe")
+        flag = np.where(program.column("cross") > 0, -1, program.column("flag"))
         flag = np.where((kind == Kind.SET_FLAG) | (kind == Kind.WAIT_FLAG), flag, -1)
         self._static = _Static(kind, pipe, flag, program.dispatch_cycles)
         cores, flags, table = program.core_count, int(flag.max(initial=-1)) + 1, len(kind)
