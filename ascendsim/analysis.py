@@ -529,7 +529,7 @@ def double_sets(program: Program, timeline: Timeline) -> tuple[DoubleSet, ...]:
 def _reaches(row: Row) -> tuple[tuple[int, int], ...]:
     """(tensor of the template, end of what the row touches of it), a pair for each operand."""
     operands = dict(row.operands)
-    return tuple((operands[role].tensor, operands[role].offset_bytes + end) for role, _, end in row.op.touch(row))
+    return tuple((operands[role].tensor, operands[role].offset_bytes + end) for role, _, end in row.touched)
 
 
 class _OpenLife:

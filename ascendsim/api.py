@@ -272,7 +272,7 @@ def _reach(program: Program) -> int:
     for template in program.templates:
         for row in template.rows:
             operands = dict(row.operands)
-            for role, _, end in row.op.touch(row):
+            for role, _, end in row.touched:
                 operand = operands[role]
                 tensor = template.tensors[operand.tensor]
                 ends += [tensor.address_bytes + tensor.tensor_bytes, tensor.address_bytes + operand.offset_bytes + end]

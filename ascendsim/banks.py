@@ -93,6 +93,16 @@ class Banks:
         """Datablocks after which the banks repeat."""
         return self.step_bytes * self.per_group // DATABLOCK_BYTES
 
+    def alike(self, side: Side, repeats: int) -> Side:
+        """An operand that meets the same banks; the same one for all that lie alike within one step of addresses."""
+        step_blocks = self.step_bytes // DATABLOCK_BYTES
+        last = side.first + max(0, repeats - 1) * side.rep_stride + max(side.active, default=0) * side.blk_stride
+        step = side.first // step_blocks
+        if last // step_blocks != step or step_blocks % self.groups:
+            return side
+        first = step % self.per_group * step_blocks + side.first % self.groups
+        return Side(first, side.blk_stride, side.rep_stride, side.active, side.whole)
+
     def of(self, blocks: Blocks) -> Blocks:
         """Bank numbers of datablocks."""
         return blocks % self.groups + self.groups * (blocks * DATABLOCK_BYTES // self.step_bytes % self.per_group)
@@ -245,9 +255,9 @@ def written_while_read(
     if cost.per_repeat != 1 or cost.conflict == "none":
         return {}
     sources = [role for role, _ in row.operands if role in sides and role != "dst"]
-    found = _written_while_read(
-        sides["dst"], tuple([sides[role] for role in sources]), min(repeats, MOST_REPEATS), banks
-    )
+    count = min(repeats, MOST_REPEATS)
+    dst, *read = (banks.alike(sides[role], count) for role in ("dst", *sources))
+    found = _written_while_read(dst, tuple(read), count, banks)
     return dict(zip(sources, found, strict=True))
 
 

@@ -22,7 +22,7 @@ from ascendsim.banks import (
 )
 from ascendsim.device import Device, Line, TransferCost, VectorCost
 from ascendsim.dtypes import DType
-from ascendsim.engine.base import SCHEDULE_COLUMNS, UNITS_PER_BYTE, Kind, LinkInfo, TemplateSchedule, UnitFlag
+from ascendsim.engine.base import SCHEDULE_COLUMNS, UNITS_PER_BYTE, Ints, Kind, LinkInfo, TemplateSchedule, UnitFlag
 from ascendsim.errors import DeviceError
 from ascendsim.isa.instruction import Operand, Reason, Row, TensorRef
 from ascendsim.isa.lanes import ends_partial, lanes_of, repeats_of
@@ -37,6 +37,7 @@ Fields = dict[str, int]
 Box = tuple[int, int, int, int]
 """What a transfer touches in GM: first byte modulo GM_ALIGN_BYTES, bursts, bytes of each, pitch."""
 _LONG_BURST_BYTES = 512
+_COLUMN = {name: at for at, name in enumerate(SCHEDULE_COLUMNS)}
 
 
 def links_of(device: Device) -> tuple[LinkInfo, ...]:
@@ -89,18 +90,27 @@ def template_schedule(template: Template, device: Device, gm_bases: tuple[int, .
 
 
 def _template_schedule(template: Template, device: Device, gm_bases: tuple[int, ...]) -> TemplateSchedule:
-    sets, cost = _UnitSets(template.tensors), _costing(template, device, gm_bases)
-    costs = [
-        form.answer(("cost", _bases_of(row, template.tensors, gm_bases)), device, partial(cost, row))
-        for row, form in zip(template.rows, template.forms, strict=True)
-    ]
-    rows = [fields | _unit_fields(row, fields, sets) for row, fields in zip(template.rows, costs, strict=True)]
-    columns = dict(zip(SCHEDULE_COLUMNS, np.zeros((len(SCHEDULE_COLUMNS), len(rows)), np.int64), strict=True))
-    for at, fields in enumerate(rows):
-        for name, value in fields.items():
-            columns[name][at] = value
-    columns["pipe"] = template.columns["pipe"].astype(np.int64)
-    return TemplateSchedule(columns, sets.all)
+    cost = _costing(template, device, gm_bases)
+    rows = [np.zeros(0, np.int64)]
+    for row, form in zip(template.rows, template.forms, strict=True):
+        question = ("schedule", _bases_of(row, template.tensors, gm_bases))
+        rows.append(form.answer(question, device, partial(_column_values, row, cost)))
+    table = np.concatenate(rows).reshape(-1, len(SCHEDULE_COLUMNS)).T.copy()
+    sets = _UnitSets(template.tensors)
+    for at, row in enumerate(template.rows):
+        if _unit_flag(row) is not UnitFlag.NONE:
+            for name, value in _unit_fields(row, cost(row), sets).items():
+                table[_COLUMN[name], at] = value
+    return TemplateSchedule(dict(zip(SCHEDULE_COLUMNS, table, strict=True)), sets.all)
+
+
+def _column_values(row: Row, cost: Callable[[Row], Fields]) -> Ints:
+    """The schedule columns of a row in their order, without those of unit flags."""
+    values = np.zeros(len(SCHEDULE_COLUMNS), np.int64)
+    for name, value in cost(row).items():
+        values[_COLUMN[name]] = value
+    values[_COLUMN["pipe"]] = row.pipe
+    return values
 
 
 def row_costs(template: Template, rows: Sequence[Row], device: Device, gm_bases: tuple[int, ...] = ()) -> list[Fields]:
@@ -133,15 +143,18 @@ def _costing(template: Template, device: Device, gm_bases: tuple[int, ...]) -> C
 
 def _bases_of(row: Row, tensors: tuple[TensorRef, ...], gm_bases: tuple[int, ...]) -> tuple[int, ...]:
     """Bases of the slots that a row's cost depends on."""
+    if row.op.cost != "transfer":
+        return ()
     slots = [tensors[o.tensor].slot for o in (row.dst, row.src0, row.src1, row.src2) if o is not None]
     return tuple([gm_bases[slot] for slot in slots if 0 <= slot < len(gm_bases)])
 
 
 def _unit_flag(row: Row) -> UnitFlag:
     """What a row does with unit flags; values that do not exist do nothing."""
-    if unit_flag_of(row) == HAND_OVER:
+    field = unit_flag_of(row)
+    if field == HAND_OVER:
         return UnitFlag.RAISE if is_mmad(row) else UnitFlag.LOWER
-    return UnitFlag.KEEP if unit_flag_of(row) == KEEP and is_mmad(row) else UnitFlag.NONE
+    return UnitFlag.KEEP if field == KEEP and is_mmad(row) else UnitFlag.NONE
 
 
 class _UnitSets:
@@ -170,15 +183,12 @@ class _UnitSets:
 
 
 def _unit_fields(row: Row, fields: Fields, sets: _UnitSets) -> Fields:
-    """The columns of a unit flag, if there is one; a step is what a row needs for a fractal of 16 x 16, if it is alone.
+    """The columns of a row's unit flag; a step is what a row needs for a fractal of 16 x 16, if it is alone.
 
     Mmad finishes one fractal after another and Fixpipe fetches one after another, in the same order (unit flag page);
     both are taken as even in time. Errs late by up to one row where several Fixpipes share what a Mmad makes, as each
     of them follows it to its end, and by a start-up where a row had to wait.
     """
-    flag = _unit_flag(row)
-    if flag is UnitFlag.NONE:
-        return {}
     units = sets.of(row)
     operand = row.dst if is_mmad(row) else row.src0
     assert operand is not None
@@ -189,7 +199,7 @@ def _unit_fields(row: Row, fields: Fields, sets: _UnitSets) -> Fields:
     step = ceil_div(alone, count)
     warm = min(fields.get("startup", 0), fields.get("startup_warm", 0))
     return {
-        "unit_flag": flag,
+        "unit_flag": _unit_flag(row),
         "unit_set": sets.number(units),
         "unit_step": step,
         "unit_lead": warm + alone - step,
@@ -249,7 +259,7 @@ def once_cycles(row: Row, cost: VectorCost) -> int:
     """Return cycles of a row beside its repeats: what nothing hides, offsets that are read, a last datablock."""
     cycles = cost.overhead
     if cost.per_offsets or cost.partial_datablock:
-        touched = {role: end - first for role, first, end in row.op.touch(row)}
+        touched = {role: end - first for role, first, end in row.touched}
         cycles += cost.per_offsets * ceil_div(touched.get("src1", 0), REPEAT_BYTES)
         cycles += cost.partial_datablock if touched["dst"] % DATABLOCK_BYTES else 0
     return cycles

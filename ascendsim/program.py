@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ascendsim.dtypes import DTYPES, dtype
 from ascendsim.errors import InputError
 from ascendsim.isa.declared import without_arithmetic
-from ascendsim.isa.instruction import Body, Declaration, Issue, MicroRow, Operand, Reason, Row, TensorRef
+from ascendsim.isa.instruction import Body, Declaration, Issue, MicroRow, Operand, Ranges, Reason, Row, TensorRef
 from ascendsim.isa.log import is_numbered, log_row, micro_log_row
 from ascendsim.isa.micro_table import MICRO
 from ascendsim.isa.micro_walk import uses_of
@@ -70,22 +70,10 @@ class Kept:
         return cast("T", known[1])
 
 
-Ranges = tuple[tuple[str, int, int], ...]
-"""Of each operand that a row touches: role, first and last byte but one, counted from where the operand begins."""
-
-
 class RowForm(Kept):
-    """All of a row but its kernel line and step: two rows of one form do the same to the same tensors.
+    """All of a row but its kernel line and step: two rows of one form do the same to the same tensors."""
 
-    Attributes:
-        ranges: what they touch.
-    """
-
-    __slots__ = ("ranges",)
-
-    def __init__(self, ranges: Ranges) -> None:
-        super().__init__()
-        self.ranges = ranges
+    __slots__ = ()
 
 
 class RowForms:
@@ -94,8 +82,7 @@ class RowForms:
     def __init__(self) -> None:
         self._tensors: dict[TensorRef, int] = {}
         self._forms: dict[Hashable, RowForm] = {}
-        self._ranges: dict[Hashable, Ranges] = {}
-        """By all that they depend on."""
+        self._touched: dict[Hashable, Ranges] = {}
 
     def __len__(self) -> int:
         return len(self._forms)
@@ -106,7 +93,7 @@ class RowForms:
         found = []
         for row in rows:
             if row.body is not None:
-                found.append(RowForm(row.op.touch(row)))
+                found.append(RowForm())
                 continue
             operands = tuple([_operand_key(o, numbers) for o in (row.dst, row.src0, row.src1, row.src2)])
             # Enum members by their identity, which is quicker to hash.
@@ -114,16 +101,14 @@ class RowForms:
             key = (named, row.params, row.mask_hi, row.mask_lo, row.scalar_bits, row.register, row.que, operands)
             form = self._forms.get(key)
             if form is None:
-                form = self._forms[key] = RowForm(self._ranges_of(row))
+                form = self._forms[key] = RowForm()
+                shape = (named, row.params, row.mask_hi, row.mask_lo, row.operand_types)
+                known = self._touched.get(shape)
+                if known is None:
+                    known = self._touched[shape] = row.touched
+                row.touched = known
             found.append(form)
         return tuple(found)
-
-    def _ranges_of(self, row: Row) -> Ranges:
-        key = (row.op.opcode, row.params, row.mask_mode, row.mask_hi, row.mask_lo, row.operand_types)
-        known = self._ranges.get(key)
-        if known is None:
-            known = self._ranges[key] = row.op.touch(row)
-        return known
 
 
 def _operand_key(operand: Operand | None, numbers: list[int]) -> tuple[int, int, int] | None:
@@ -161,7 +146,8 @@ class Touched:
     end: int
 
 
-def _touched(row: Row, ranges: Ranges) -> tuple[Touched, ...]:
+def _touched(row: Row, form: RowForm) -> tuple[Touched, ...]:
+    ranges = form.answer("touched", None, lambda: row.touched)
     if not ranges:
         return ()
     operands = dict(row.operands)
@@ -214,8 +200,8 @@ class Template:
 
     @cached_property
     def touched(self) -> tuple[tuple[Touched, ...], ...]:
-        """What each row touches."""
-        return tuple([_touched(row, form.ranges) for row, form in zip(self.rows, self.forms, strict=True)])
+        """What each row touches; rows of one form are asked once."""
+        return tuple([_touched(row, form) for row, form in zip(self.rows, self.forms, strict=True)])
 
     def __len__(self) -> int:
         return len(self.columns["op"])

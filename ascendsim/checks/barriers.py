@@ -104,7 +104,7 @@ def _pieces(template: Template) -> tuple[list[Accesses], list[Row]]:
 
 def _accesses(row: Row, template: Template) -> Iterator[_Access]:
     operands = dict(row.operands)
-    for role, first, end in row.op.touch(row):
+    for role, first, end in row.touched:
         ref = template.tensors[operands[role].tensor]
         writes = role == "dst"
         if ref.buffer is Buffer.GM:

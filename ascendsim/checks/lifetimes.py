@@ -5,6 +5,7 @@ to the same set after a few turns.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,9 +48,10 @@ TURNS = 3
 
 def check_lifetimes(program: Program, device: Device, accesses: Accesses) -> tuple[Finding, ...]:
     """Return what reads unwritten bytes, what is overwritten unread, and buffers without use; UB begins unwritten."""
-    sequences = sequences_of(program)
-    unwritten = () if _all_written(accesses, sequences) else _unwritten(program, device, sequences)
-    return (*unwritten, *_dead_stores(accesses, sequences), *unused_buffers(program, device))
+    sequences, lives = sequences_of(program), Lives(accesses)
+    is_written = all(lives.is_written(templates) for templates in sequences)
+    unwritten = () if is_written else _unwritten(program, device, sequences)
+    return (*unwritten, *_dead_stores(accesses, lives, sequences), *unused_buffers(program, device))
 
 
 def sequences_of(program: Program) -> list[list[int]]:
@@ -62,14 +64,27 @@ def sequences_of(program: Program) -> list[list[int]]:
     return list(found.values())
 
 
-def _all_written(accesses: Accesses, sequences: list[list[int]]) -> bool:
-    """Whether every byte that rows read was written, as far as plain rows show it: quicker than running them."""
-    cover = Cover(accesses)
-    return all(cover.is_written(templates) for templates in sequences)
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What a template does to on-chip bytes. A set of bytes is a number with a bit for each.
+
+    Attributes:
+        reads: bytes that it reads before it writes them.
+        writes: bytes that it writes.
+        unread: for each of its stores that is not read inside, the bytes of it that are there at the end.
+        loses: whether it overwrites a store of its own before anybody reads it.
+        is_plain: whether its rows read only what must be written, and leave written what they write.
+    """
+
+    reads: int
+    writes: int
+    unread: tuple[int, ...]
+    loses: bool
+    is_plain: bool
 
 
-class Cover:
-    """Which on-chip bytes templates read from those before them, and which they write. A set of bytes is a number.
+class Lives:
+    """What templates do to on-chip bytes, each looked at once, so that cores are quick to look at.
 
     Args:
         accesses: of the templates.
@@ -77,37 +92,49 @@ class Cover:
 
     def __init__(self, accesses: TemplateAccesses) -> None:
         self._accesses = accesses
-        self._known: dict[int, tuple[int, int] | None] = {}
+        self._known: dict[int, Life] = {}
+
+    def of(self, template: int) -> Life:
+        """Return what a template does."""
+        known = self._known.get(template)
+        if known is None:
+            known = self._known[template] = self._find(template)
+        return known
 
     def is_written(self, templates: list[int]) -> bool:
         """Whether every byte that templates read, one behind the other, was written, as far as plain rows show it."""
         written = 0
         for template in dict.fromkeys(templates):  # what is written stays so: a second call finds what the first did
-            if template not in self._known:
-                self._known[template] = self._find(template)
-            found = self._known[template]
-            if found is None or found[0] & ~written:
+            life = self.of(template)
+            if not life.is_plain or life.reads & ~written:
                 return False
-            written |= found[1]
+            written |= life.writes
         return True
 
-    def _find(self, template: int) -> tuple[int, int] | None:
-        """Bytes that a template reads before it writes them, and those it writes; None if rows are not plain."""
+    def is_read(self, templates: tuple[int, ...]) -> bool:
+        """Whether no store of templates, one behind the other, is overwritten before anybody reads it."""
+        unread: list[int] = []
+        for template in templates:
+            life = self.of(template)
+            left = [held & ~life.writes for held in unread if not held & life.reads]
+            if life.loses or not all(left):
+                return False
+            unread = [*left, *life.unread]
+        return True
+
+    def _find(self, template: int) -> Life:
         a = self._accesses
         steps = [step for step in a.steps[template] if step.act is Act.TOUCH]
-        if not all(a.is_plain(template, step) for step in steps):
-            return None
-        length_bytes = max([0, *(a.all[number].end for step in steps for number in step.accesses)])
-        read, written = np.zeros(length_bytes, np.bool_), np.zeros(length_bytes, np.bool_)
+        stores = _Stores(a, max([0, *(a.all[number].end for step in steps for number in step.accesses)]))
         for step in steps:
-            for number in step.accesses:
-                if not a.all[number].writes:
-                    at = a.bytes_of(number)
-                    read[at] |= ~written[at]
-            for number in step.accesses:
-                if a.all[number].writes:
-                    written[a.bytes_of(number)] = True
-        return _number_of(read), _number_of(written)
+            stores.take(step.accesses)
+        return Life(
+            _number_of(stores.read_first),
+            _number_of(stores.writer >= 0),
+            tuple(_number_of(stores.writer == store) for store, left in enumerate(stores.left) if left > 0),
+            any(not _is_of_library(a, pair) for pair in stores.dead),
+            all(a.is_plain(template, step) for step in steps),
+        )
 
 
 def _number_of(marked: NDArray[np.bool_]) -> int:
@@ -167,9 +194,10 @@ class _Dry:
         return number
 
 
-def _dead_stores(accesses: Accesses, sequences: list[list[int]]) -> Iterator[Finding]:
+def _dead_stores(accesses: Accesses, lives: Lives, sequences: list[list[int]]) -> Iterator[Finding]:
     """Stores that nobody reads, but for those that a library call overwrites itself: its caller cannot remove them."""
-    pairs = (pair for templates in sequences for pair in dead_pairs(accesses, first_turns(templates)))
+    turns = dict.fromkeys(map(first_turns, sequences))
+    pairs = (pair for templates in turns if not lives.is_read(templates) for pair in dead_pairs(accesses, templates))
     for pair in dict.fromkeys(pairs):
         yield _dead_store(accesses, *pair)
 
@@ -186,12 +214,17 @@ def first_turns(templates: list[int]) -> tuple[int, ...]:
 
 def dead_pairs(accesses: TemplateAccesses, templates: tuple[int, ...]) -> list[tuple[int, int]]:
     """Return stores that nobody reads, each with the one that overwrites it, but for those of library calls alone."""
-    stores = _Stores(accesses)
+    stores = _Stores(accesses, int(accesses.edges[1].max(initial=accesses.places.length_bytes)))
     for template in templates:
         for step in accesses.steps[template]:
             if step.act is Act.TOUCH:
                 stores.take(step.accesses)
-    return [pair for pair in stores.dead if not all(is_library(accesses.line(accesses.all[number])) for number in pair)]
+    return [pair for pair in stores.dead if not _is_of_library(accesses, pair)]
+
+
+def _is_of_library(accesses: TemplateAccesses, pair: tuple[int, int]) -> bool:
+    """Whether a store and the one that overwrites it are both a library call's."""
+    return all(is_library(accesses.line(accesses.all[number])) for number in pair)
 
 
 def _dead_store(accesses: Accesses, first: int, second: int) -> Finding:
@@ -215,17 +248,20 @@ def _dead_store(accesses: Accesses, first: int, second: int) -> Finding:
 
 
 class _Stores:
-    """Who wrote each byte of UB last, and whether it was read since."""
+    """Who wrote each byte last, and whether it was read since."""
 
-    def __init__(self, accesses: TemplateAccesses) -> None:
+    def __init__(self, accesses: TemplateAccesses, length_bytes: int) -> None:
         self.dead: list[tuple[int, int]] = []
+        """Stores that nobody has read, each with the one that overwrites it."""
+        self.writer = np.full(length_bytes, -1, np.int32)
+        """Which store of this walk, by number; -1 for none."""
+        self.left: list[int] = []
+        """Bytes of each store that nobody has overwritten; -1 for one that was read."""
+        self.read_first = np.zeros(length_bytes, np.bool_)
+        """Bytes that were read before any store."""
         self._accesses = accesses
-        self._writer = np.full(int(accesses.edges[1].max(initial=accesses.places.length_bytes)), -1, np.int32)
-        """Which store of this walk, by number."""
         self._store: list[int] = []
         """Access of each store."""
-        self._left: list[int] = []
-        """Bytes of each store that nobody has overwritten; -1 for one that was read."""
 
     def take(self, numbers: tuple[int, ...]) -> None:
         """Follow one row: what it reads, then what it writes."""
@@ -237,30 +273,33 @@ class _Stores:
                 self._write(number)
 
     def _read(self, number: int) -> None:
-        for store in _distinct(self._writer[self._accesses.bytes_of(number)]):
-            self._left[store] = -1
+        at = self._accesses.bytes_of(number)
+        stores = _distinct(self.writer[at])
+        if -1 in stores:
+            self.read_first[at] |= self.writer[at] < 0
+        for store in stores:
+            if store >= 0:
+                self.left[store] = -1
 
     def _write(self, number: int) -> None:
         at = self._accesses.bytes_of(number)
-        before = self._writer[at]
+        before = self.writer[at]
         for store in _distinct(before):
-            if self._left[store] > 0:
-                self._left[store] -= int((before == store).sum())
-                if self._left[store] == 0:
+            if store >= 0 and self.left[store] > 0:
+                self.left[store] -= int((before == store).sum())
+                if self.left[store] == 0:
                     self.dead.append((self._store[store], number))
-        self._writer[at] = len(self._store)
+        self.writer[at] = len(self._store)
         self._store.append(number)
-        self._left.append(self._accesses.count(number))
+        self.left.append(self._accesses.count(number))
 
 
 def _distinct(stores: Ints) -> list[int]:
-    """The stores among these; most often it is one."""
+    """The stores among these, -1 for none; most often it is one."""
     if len(stores) == 0:
         return []
     first = int(stores[0])
-    if (stores == first).all():
-        return [first] if first >= 0 else []
-    return [store for store in distinct(stores).tolist() if store >= 0]
+    return [first] if (stores == first).all() else distinct(stores).tolist()
 
 
 def unused_buffers(program: Program, device: Device) -> Iterator[Finding]:

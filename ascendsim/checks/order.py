@@ -307,9 +307,12 @@ class _Walk:
         self._marks = self._named()
 
     def take(self, template: int, steps: Iterable[Step]) -> None:
-        """Offer the rows of a template."""
+        """Run the rows of a template, or leave them behind."""
         for step in steps:
-            self._offer(Held(template, step, None))
+            if self._held or (step.act is Act.WAIT and not self._pending.get(step.flag)):
+                self._offer(Held(template, step, None))
+            else:
+                self._run(template, step, None)
 
     # ---- rows in the order in which they can run ----------------------------------------------------------------
 
@@ -325,7 +328,7 @@ class _Walk:
             issued = row if pipe is Pipe.S else replace(row, issued=tuple(self._clocks[0]))
             self._held.setdefault(pipe, deque()).append(issued)
         else:
-            self._run(row)
+            self._run(row.template, row.step, row.issued)
 
     def _blocked(self, row: Held) -> bool:
         if row.step.act is Act.WAIT:
@@ -345,7 +348,7 @@ class _Walk:
                     if pipe is Pipe.S and row.step.pipe is not Pipe.S:
                         self._issue(row, line)
                     else:
-                        self._run(row)
+                        self._run(row.template, row.step, row.issued)
 
     def _blocked_first(self, pipe: Pipe, line: deque[Held]) -> bool:
         row = line[0]
@@ -364,27 +367,29 @@ class _Walk:
 
     # ---- what a row does ----------------------------------------------------------------------------------------
 
-    def _run(self, row: Held) -> None:
-        step, p = row.step, self._index[row.step.pipe]
-        self._learn(p, self._clocks[0] if row.issued is None else row.issued)
+    def _run(self, template: int, step: Step, issued: tuple[int, ...] | None) -> None:
+        """Run a row; `issued` is what the scalar unit knew when it issued it, None for now."""
+        p = self._index[step.pipe]
+        self._learn(p, self._clocks[0] if issued is None else issued)
         begin, clock = len(self._logs[p]), tuple(self._clocks[p]) if step.is_shared else ()
+        site = (template, step.at)
         if step.act is Act.TOUCH:
-            self._touch(p, row)
+            self._touch(p, step, was_held=issued is not None)
         elif step.act is Act.CROSS_SET:
             pass  # `between` says what it orders
         elif step.act is Act.CROSS_WAIT:
             self._cross(p)
         elif step.act is Act.SET:
-            self._set(p, row)
+            self._set(p, site, step.flag)
             self._wake()
         elif step.act is Act.WAIT:
             taken = self._pending[step.flag].popleft()
-            self._judge(row, self._learn(p, taken.clock))
+            self._judge(site, self._learn(p, taken.clock))
         elif step.act is Act.BARRIER:
-            self._judge(row, self._learn_own(p, p))
+            self._judge(site, self._learn_own(p, p))
         else:
             news = [self._learn_own(0, q) for q in range(len(self.pipes))]
-            self._judge(row, any(news) or self._is_behind)
+            self._judge(site, any(news) or self._is_behind)
             self._is_behind = False
         if step.is_shared:
             self._shared[p].append((begin, len(self._logs[p]), *clock))
@@ -395,8 +400,8 @@ class _Walk:
         if p == 0:
             self._clocks[0][0] = len(self._logs[0])
 
-    def _judge(self, row: Held, news: bool) -> None:
-        (self.useful if news else self.idle).add((row.template, row.step.at))
+    def _judge(self, site: Site, news: bool) -> None:
+        (self.useful if news else self.idle).add(site)
 
     def _learn(self, p: int, clock: Iterable[int]) -> bool:
         """A pipe comes to know a clock; whether that says anything new."""
@@ -413,22 +418,21 @@ class _Walk:
         self._clocks[p][q] = len(self._logs[q])
         return news
 
-    def _set(self, p: int, row: Held) -> None:
+    def _set(self, p: int, site: Site, flag: Flag) -> None:
         clock = list(self._clocks[p])
         clock[p] = len(self._logs[p])
-        waiting = self._pending.setdefault(row.step.flag, deque())
-        site = (row.template, row.step.at)
+        waiting = self._pending.setdefault(flag, deque())
         if waiting:
             self.doubled.append((site, waiting[-1].site))
         waiting.append(Pending(site, tuple(clock)))
 
-    def _touch(self, p: int, row: Held) -> None:
+    def _touch(self, p: int, step: Step, *, was_held: bool) -> None:
         open_pipes = [q for q in self._downstream if self._is_open(p, q)]
-        for number in row.step.accesses if open_pipes else ():
+        for number in step.accesses if open_pipes else ():
             for q in open_pipes:
                 if self._is_open(p, q):
-                    self._compare(p, q, number, was_held=row.issued is not None)
-        self._logs[p] += row.step.accesses
+                    self._compare(p, q, number, was_held=was_held)
+        self._logs[p] += step.accesses
         if p == 0:
             self._clocks[0][0] = len(self._logs[0])
 

@@ -9,7 +9,7 @@ from collections.abc import Hashable
 
 from ascendsim.checks.accesses import TemplateAccesses
 from ascendsim.checks.gm import GmAccesses
-from ascendsim.checks.lifetimes import Cover, dead_pairs, first_turns, sequences_of
+from ascendsim.checks.lifetimes import Lives, dead_pairs, first_turns, sequences_of
 from ascendsim.checks.order import Order
 from ascendsim.device import Device
 from ascendsim.library import is_library
@@ -34,14 +34,14 @@ class Quiet:
         self._accesses = TemplateAccesses(Places({Buffer.UB: 0}, device.ub_bytes))
         hardware = {Pipe.V} if device.has("vector_ordered") else set()
         self._order = Order(self._accesses, ordered_pipes=frozenset({Pipe.S} | hardware), pipes=_PIPES)
-        self._cover = Cover(self._accesses)
+        self._lives = Lives(self._accesses)
         self._numbers: dict[Hashable, int] = {}
         self._far: set[int] = set()
         """Templates that reach beyond UB."""
         self._quiet_turns: set[tuple[int, int]] = set()
         """(state, template) from which nothing was found."""
         self._quiet_stores: set[tuple[int, ...]] = set()
-        """Sequences whose stores are all read."""
+        """Sequences whose stores are all read but for some of the library's own."""
 
     @property
     def is_full(self) -> bool:
@@ -95,10 +95,10 @@ class Quiet:
 
     def _is_used(self, templates: list[int]) -> bool:
         """Whether all that is read was written, and all that is written is read."""
-        if not self._cover.is_written(templates):
+        if not self._lives.is_written(templates):
             return False
         turns = first_turns(templates)
-        if turns not in self._quiet_stores:
+        if not self._lives.is_read(turns) and turns not in self._quiet_stores:
             if dead_pairs(self._accesses, turns):
                 return False
             self._quiet_stores.add(turns)

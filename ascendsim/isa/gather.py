@@ -88,7 +88,7 @@ def _apart(row: Row, tensors: tuple[TensorRef, ...], device: Device, where: str)
     """Dst meets neither the offsets nor the start of the source, whose end nobody names."""
     del device
     assert row.dst is not None
-    operands, touched = dict(row.operands), {role: (first, end) for role, first, end in row.op.touch(row)}
+    operands, touched = dict(row.operands), {role: (first, end) for role, first, end in row.touched}
     found = []
     start = {r: rules.tensor_of(o, tensors).address_bytes + o.offset_bytes for r, o in operands.items()}
     first, end = (start["dst"] + at for at in touched["dst"])

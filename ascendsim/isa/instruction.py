@@ -197,6 +197,19 @@ class Row:
     """Of a vector function: what runs inside it."""
     src2: Operand | None = None
     """A third source: the bias of Mmad, the scales of Fixpipe."""
+    _touched: "Ranges | None" = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def touched(self) -> "Ranges":
+        """What its operands touch, found once: a row does not change behind its recording."""
+        if self._touched is None:
+            self._touched = self.op.touch(self)
+        return self._touched
+
+    @touched.setter
+    def touched(self, known: "Ranges") -> None:
+        """Spare the search: a row that differs in addresses only touches the same."""
+        self._touched = known
 
     def param(self, name: str) -> int:
         """Return one parameter by its declared name."""
@@ -317,8 +330,9 @@ class Context(Protocol):
 
 Execute = Callable[[Context, Row], Step | None]
 """Ask the context for a row's operands and return its execution; None for a row that touches no data."""
-Touch = Callable[[Row], tuple[tuple[str, int, int], ...]]
+Ranges = tuple[tuple[str, int, int], ...]
 """Byte range of each operand, relative to the operand's start: (role, first, end)."""
+Touch = Callable[[Row], Ranges]
 Geometry = Callable[[Row], tuple[int, int, int, int]]
 """Of a copy: bursts, bytes of each, source pitch and destination pitch in bytes, as GM sees them."""
 Check = Callable[[Row, tuple[TensorRef, ...], Device, str], "list[Finding]"]

@@ -324,6 +324,8 @@ def _brcb_rules(row: Row, tensors: tuple[TensorRef, ...], device: Device, where:
     found = []
     if row.param("dst_blk_stride") == 0:
         found.append(rules.BRCB_STRIDE.finding(where, operand="dst", got=0, wanted="at least 1"))
+    if not ranges_meet(row, "src0", row.src0, tensors):
+        return found
     starts = [rules.tensor_of(o, tensors).address_bytes + o.offset_bytes for o in (row.dst, row.src0)]
     written, read = (at.of_bytes(row.dst.dtype.bytes).offsets for at in _brcb_at(row))
     if np.isin(written + starts[0], read + starts[1]).any():

@@ -133,7 +133,7 @@ def _may_meet(dst: Operand, source: Operand, tensors: tuple[TensorRef, ...]) -> 
 def ranges_meet(row: Row, role: str, source: Operand, tensors: tuple[TensorRef, ...]) -> bool:
     """Return whether the bytes from the first to the last that a row touches of dst and of a source share one."""
     assert row.dst is not None
-    touched = {name: (first, end) for name, first, end in row.op.touch(row)}
+    touched = {name: (first, end) for name, first, end in row.touched}
     (first, end), (read, read_end) = touched["dst"], touched[role]
     apart_bytes = start_of(source, tensors) - start_of(row.dst, tensors)
     return first < end and read < read_end and first < apart_bytes + read_end and apart_bytes + read < end

@@ -407,7 +407,7 @@ def in_bounds_but(left_out: str) -> Check:
 def _out_of_bounds(row: Row, tensors: tuple[TensorRef, ...], where: str) -> list[Finding]:
     operands = dict(row.operands)
     found = []
-    for role, first, end in row.op.touch(row):
+    for role, first, end in row.touched:
         operand = operands[role]
         tensor = tensor_of(operand, tensors)
         if tensor.buffer is Buffer.GM or first == end:
@@ -593,7 +593,7 @@ def masked_inside(row: Row, tensors: tuple[TensorRef, ...], device: Device, wher
 
 
 def _touched_end(row: Row, role: str) -> int:
-    return next((end for name, _, end in row.op.touch(row) if name == role), 0)
+    return next((end for name, _, end in row.touched if name == role), 0)
 
 
 UNDER_MASK: tuple[Check, ...] = (repeat_range, mask_not_zero, masked_inside)

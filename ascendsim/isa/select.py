@@ -163,7 +163,7 @@ def _reserved_free(row: Row, tensors: tuple[TensorRef, ...], device: Device, whe
         return []
     found = []
     operands = dict(row.operands)
-    for role, start, end in row.op.touch(row):
+    for role, start, end in row.touched:
         tensor = rules.tensor_of(operands[role], tensors)
         at = tensor.address_bytes + operands[role].offset_bytes
         reach = rules.reach_into_reserved(device, RESERVED_BYTES, at + start, at + end)
@@ -226,7 +226,7 @@ def _run_select(ctx: Context, row: Row) -> Step:
     dst = row.dst
     assert dst is not None
     repeats, lanes = lane_grid(row, lanes_of(row))
-    touched = {role: (first, end) for role, first, end in row.op.touch(row)}
+    touched = {role: (first, end) for role, first, end in row.touched}
     if not any(meet(ctx, dst, touched["dst"], o, touched[role]) for role, o in row.operands if role != "dst"):
         return _select(ctx, row, repeats, lanes)
     return in_turn([_select(ctx, row, repeats[repeats == r], lanes[repeats == r]) for r in np.unique(repeats)])

@@ -52,7 +52,7 @@ def _same_or_apart(row: Row, tensors: tuple[TensorRef, ...], device: Device, whe
     """Dst is src, or meets none of it."""
     del device
     dst, src = (rules.tensor_of(o, tensors).address_bytes + o.offset_bytes for _, o in row.operands)
-    length = row.op.touch(row)[0][2]
+    length = row.touched[0][2]
     if dst == src or abs(dst - src) >= length:
         return []
     return [TRANSPOSE_OVERLAP.finding(where, operand="dst", got="overlaps src", wanted="the same or apart")]
