@@ -28,6 +28,10 @@ class Segment:
     is_tile: bool
     rows: list[Row] = field(default_factory=list)
     tensors: dict[TensorRef, int] = field(default_factory=dict)
+    places: list[Buffer] = field(default_factory=list)
+    """The memory of each of them."""
+    local_tensors: dict[Hashable, int] = field(default_factory=dict)
+    """Those on chip by what tells them apart, quicker to look up."""
     slots: list[tuple[int, int]] = field(default_factory=list)
     """(GM tensor index, base address) of each slot."""
     parts: list[int] = field(default_factory=list)
@@ -270,6 +274,8 @@ class ProgramBuilder:
         self._slot_tensor = array("i")
         self._slot_base_bytes = array("q")
         self.lines: dict[str, int] = {}
+        self.line_numbers: dict[tuple[str, int], int] = {}
+        """Of files and places in them, those whose line and source are noted."""
         self.sources: dict[tuple[str, str], None] = {}
         self.steps: dict[str, int] = {"": 0}
         self.ques: dict[str, QueInfo] = {}
@@ -368,6 +374,7 @@ class ProgramBuilder:
         noted, lines, steps, before = Noted(), len(self.lines), len(self.steps), (self.noted, self._asked)
         sources, ends = self.sources, self.ends
         self.sources, self.ends = {}, {}
+        self.line_numbers.clear()
         try:
             yield noted
         finally:

@@ -95,7 +95,13 @@ class RowForms:
             if row.body is not None:
                 found.append(RowForm())
                 continue
-            operands = tuple([_operand_key(o, numbers) for o in (row.dst, row.src0, row.src1, row.src2)])
+            dst, src0, src1, src2 = row.dst, row.src0, row.src1, row.src2
+            operands = (
+                None if dst is None else (numbers[dst.tensor], dst.offset_bytes, dst.dtype.code),
+                None if src0 is None else (numbers[src0.tensor], src0.offset_bytes, src0.dtype.code),
+                None if src1 is None else (numbers[src1.tensor], src1.offset_bytes, src1.dtype.code),
+                None if src2 is None else (numbers[src2.tensor], src2.offset_bytes, src2.dtype.code),
+            )
             # Enum members by their identity, which is quicker to hash.
             named = (id(row.op), id(row.pipe), id(row.mask_mode), id(row.reason))
             key = (named, row.params, row.mask_hi, row.mask_lo, row.scalar_bits, row.register, row.que, operands)
@@ -109,10 +115,6 @@ class RowForms:
                 row.touched = known
             found.append(form)
         return tuple(found)
-
-
-def _operand_key(operand: Operand | None, numbers: list[int]) -> tuple[int, int, int] | None:
-    return None if operand is None else (numbers[operand.tensor], operand.offset_bytes, operand.dtype.code)
 
 
 @dataclass(frozen=True, slots=True)

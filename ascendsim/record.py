@@ -175,6 +175,8 @@ class AiCore(
         self._events: dict[HardEvent, set[int]] = {}
         """Event ids that are taken."""
         self._steps: list[str] = []
+        self._step = -1
+        """Number of the marked step that these make, -1 until a row needs it."""
         self._pipe: TPipe | None = None
         self._ended: dict[str, QueInfo] = {}
         """Queues and buffers of TPipes that were destroyed, by name, each where it reached furthest."""
@@ -395,6 +397,7 @@ class AiCore(
         """Open a marked step; rows until the matching trace_stop carry its name (TRACE_START)."""
         self.settle()
         self._steps.append(step)
+        self._step = -1
 
     def trace_stop(self, step: str) -> None:
         """Close the step opened last (TRACE_STOP)."""
@@ -403,6 +406,7 @@ class AiCore(
             opened = self._steps[-1] if self._steps else "none"
             raise self.fail(f"trace_stop({step!r}): the step open here is {opened!r}")
         self._steps.pop()
+        self._step = -1
 
     @contextmanager
     def trace(self, step: str) -> Iterator[None]:
@@ -460,19 +464,23 @@ class AiCore(
             raise self.fail(f"{op.api}: the scalar is missing (None)")
         elif op.takes_scalar:
             raise self.fail(f"{op.api}: the scalar must be a number or a Register, got {scalar!r}")
-        self._check_core(op, row.pipe, dst, src0, src1, src2)
+        self._check_core(row)
         self._segment.rows.append(row)
+        if dst is None and src0 is None:
+            return
         for role, tensor in (("dst", dst), ("src0", src0), ("src1", src1), ("src2", src2)):
             if isinstance(tensor, LocalTensor) and tensor.que >= 0:
                 self._check_alive(op.api, role, tensor)
 
-    def _check_core(self, op: Instruction, pipe: Pipe, *tensors: Tensor | None) -> None:
+    def _check_core(self, row: Row) -> None:
         """Find an instruction whose pipe or memory this core does not have."""
-        places = [self.buffer_of(t) for t in tensors if t is not None]
-        if pipe in self._own_pipes and all(place in self._own_places for place in places):
+        all_places = self._segment.places
+        places = [all_places[o.tensor] for o in (row.dst, row.src0, row.src1, row.src2) if o is not None]
+        if row.pipe in self._own_pipes and self._own_places.issuperset(places):
             return
-        missing = {part.name for part in {pipe} - self._own_pipes} | {p.name for p in set(places) - self._own_places}
-        self.report(CORE_ROLE, operand=op.api, got=" and ".join(sorted(missing)), wanted=self.kind.value)
+        missing = {part.name for part in {row.pipe} - self._own_pipes}
+        missing |= {place.name for place in set(places) - self._own_places}
+        self.report(CORE_ROLE, operand=row.op.api, got=" and ".join(sorted(missing)), wanted=self.kind.value)
 
     def buffer_of(self, tensor: Tensor) -> Buffer:
         """Return the memory that a tensor lies in.
@@ -509,25 +517,45 @@ class AiCore(
 
     def place(self) -> tuple[int, int]:
         """Return the numbers of the kernel line being recorded and of its marked step."""
-        return self._builder.line(self._where()), self._builder.step("/".join(self._steps))
+        if self._step < 0:
+            self._step = self._builder.step("/".join(self._steps))
+        frame = None if self._line_text else _kernel_frame(sys._getframe(1))  # noqa: SLF001 - the caller's line
+        if frame is None:
+            return self._builder.line(self._where()), self._step
+        at = (frame.f_code.co_filename, frame.f_lineno)
+        line = self._builder.line_numbers.get(at)
+        if line is None:
+            line = self._builder.line_numbers[at] = self._builder.line(self._noted_line(frame))
+        return line, self._step
 
     def operand(self, tensor: Tensor) -> Operand:
         """Return a tensor as rows name it."""
-        ref, offset_bytes = self._refer(tensor)
-        index = self._segment.tensors.setdefault(ref, len(self._segment.tensors))
-        return Operand(index, offset_bytes, tensor.dtype)
+        if not isinstance(tensor, LocalTensor):
+            slot, offset_bytes = self._slot(tensor)
+            past_l2 = tensor.cache_mode is CacheMode.CACHE_MODE_DISABLE
+            ref = TensorRef(tensor.name, Buffer.GM, "GM", 0, tensor.tensor_bytes, slot, bypasses_l2=past_l2)
+            return Operand(self._number_of(ref), offset_bytes, tensor.dtype)
+        # The position by its identity, which is quicker to hash.
+        key = (tensor.name, id(tensor.position), tensor.address_bytes, tensor.allocation_bytes, tensor.que)
+        number = self._segment.local_tensors.get(key)
+        if number is None:
+            number = self._segment.local_tensors[key] = self._number_of(self._refer(tensor))
+        return Operand(number, tensor.offset_bytes, tensor.dtype)
 
-    def _refer(self, tensor: Tensor) -> tuple[TensorRef, int]:
-        if isinstance(tensor, LocalTensor):
-            t = tensor
-            place = self.buffer_of(t)
-            ref = TensorRef(t.name, place, t.position.value, t.address_bytes, t.allocation_bytes, que=t.que)
-            if t.name not in (FRAMEWORK_TMP, RESERVED_TMP):
-                self._builder.reaches(place, t.address_bytes + t.allocation_bytes)
-            return ref, t.offset_bytes
-        slot, offset_bytes = self._slot(tensor)
-        past_l2 = tensor.cache_mode is CacheMode.CACHE_MODE_DISABLE
-        return TensorRef(tensor.name, Buffer.GM, "GM", 0, tensor.tensor_bytes, slot, bypasses_l2=past_l2), offset_bytes
+    def _number_of(self, ref: TensorRef) -> int:
+        """The number of a tensor in the template being recorded."""
+        segment = self._segment
+        number = segment.tensors.setdefault(ref, len(segment.tensors))
+        if number == len(segment.places):
+            segment.places.append(ref.buffer)
+        return number
+
+    def _refer(self, tensor: LocalTensor) -> TensorRef:
+        place = self.buffer_of(tensor)
+        if tensor.name not in (FRAMEWORK_TMP, RESERVED_TMP):
+            self._builder.reaches(place, tensor.address_bytes + tensor.allocation_bytes)
+        t = tensor
+        return TensorRef(t.name, place, t.position.value, t.address_bytes, t.allocation_bytes, que=t.que)
 
     def _slot(self, tensor: GlobalTensor) -> tuple[int, int]:
         if isinstance(tensor, SlotTensor):
@@ -547,10 +575,7 @@ class AiCore(
         """The kernel line being executed: the innermost frame outside the recording machinery."""
         if self._line_text:
             return self._line_text
-        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the documented way to the caller's line
-        while frame is not None and _is_machinery(frame):
-            frame = frame.f_back
-        return self._noted_line(frame)
+        return self._noted_line(_kernel_frame(sys._getframe(1)))  # noqa: SLF001 - the documented way to the caller's line
 
     def _noted_line(self, frame: FrameType | None) -> str:
         """A frame's line as text; the builder remembers its file."""
@@ -766,7 +791,7 @@ class AiCore(
         self._mask.mode, self._mask.hi, self._mask.lo, self._deq_scale, self._atomic, self._cmp_mask_is_set = state[:6]
         events, ques, steps = state[6:]
         self._events = {e: set(ids) for e, ids in events}
-        self._steps = list(steps)
+        self._steps, self._step = list(steps), -1
         for que, saved in zip((q for q in self.ques if isinstance(q, TQue)), ques, strict=True):
             que.state = saved
 
@@ -844,9 +869,11 @@ def _frozen_names(kind: type) -> tuple[str, ...] | None:
     return None if own is None or not own.frozen else tuple(f.name for f in fields(kind))
 
 
-def _is_machinery(frame: FrameType) -> bool:
-    """Whether a frame belongs to recording, not to a kernel."""
-    return _is_own_module(frame.f_globals.get("__name__", ""))
+def _kernel_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame that belongs to a kernel, not to recording."""
+    while frame is not None and _is_own_module(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back
+    return frame
 
 
 @functools.cache

@@ -214,6 +214,10 @@ class TemplateSchedule:
     def _check_units(self) -> None:
         """Raise ValueError where the engines could not tell when a row with a unit flag ends."""
         c = self.columns
+        if any(unit < 0 for units in self.unit_sets for unit in units):
+            raise ValueError("units are never negative")
+        if not c["unit_flag"].any():
+            return
         flag, own = c["unit_flag"], np.minimum(c["startup"], c["startup_warm"]) + c["occupancy"]
         on_m = (flag == UnitFlag.KEEP) | (flag == UnitFlag.RAISE)
         if (on_m & ((c["pipe"] != Pipe.M) | (c["kind"] != Kind.EXEC))).any():
@@ -225,8 +229,6 @@ class TemplateSchedule:
             raise ValueError("only instructions and transfers on FIX lower unit flags")
         if (c["unit_set"][flag > 0] >= len(self.unit_sets)).any():
             raise ValueError(f"a row names a set of units; there are {len(self.unit_sets)}")
-        if any(unit < 0 for units in self.unit_sets for unit in units):
-            raise ValueError("units are never negative")
 
     def __len__(self) -> int:
         return len(self.columns["kind"])
