@@ -446,8 +446,8 @@ def gm_moves(template: Template) -> Iterator[tuple[int, int, str, int]]:
 
 def tensors_of_slot(program: Program, template: int, slot: int) -> Iterator[tuple[str, int]]:
     """Yield (GM tensor, calls) of what the calls of a template put into a slot."""
-    starts = program.calls["slot_start"][program.calls["template"] == template]
-    for tensor, calls in zip(*np.unique(program.slot_tensor[starts + slot], return_counts=True), strict=True):
+    tensors = program.slot_tensor[program.slots_of(template, slot)]
+    for tensor, calls in zip(*np.unique(tensors, return_counts=True), strict=True):
         yield program.gm[int(tensor)].name, int(calls)
 
 

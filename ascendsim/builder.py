@@ -406,10 +406,9 @@ class ProgramBuilder:
     def log_call(self, core: int, template: int, tile: int, slots: list[tuple[int, int]]) -> None:
         """Append one call."""
         self._calls.extend((core, template, tile, len(self._slot_tensor)))
-        if slots:
-            tensors, bases_bytes = zip(*slots, strict=True)
-            self._slot_tensor.extend(tensors)
-            self._slot_base_bytes.extend(bases_bytes)
+        for tensor, base_bytes in slots:
+            self._slot_tensor.append(tensor)
+            self._slot_base_bytes.append(base_bytes)
 
     def process(
         self, first: tuple[int, int], parts: list[int], bases_bytes: list[int], ques: Mapping[str, QueInfo]

@@ -65,12 +65,10 @@ def template_schedules(program: Program, device: Device) -> tuple[TemplateSchedu
 
 def gm_bases_of(program: Program) -> tuple[tuple[int, ...], ...]:
     """Return for each template the base of each slot modulo GM_ALIGN_BYTES, the middle one of its calls."""
-    order = np.argsort(program.calls["template"], kind="stable")
-    ends = np.searchsorted(program.calls["template"][order], np.arange(len(program.templates) + 1))
     found = []
     for number, template in enumerate(program.templates):
-        starts = program.calls["slot_start"][order[ends[number] : ends[number + 1]]]
-        bases = (program.slot_base_bytes[starts + i] % GM_ALIGN_BYTES for i in range(template.slots))
+        places = (program.slots_of(number, slot) for slot in range(template.slots))
+        bases = (program.slot_base_bytes[place] % GM_ALIGN_BYTES for place in places)
         found.append(tuple(int(np.partition(b, len(b) // 2)[len(b) // 2]) if len(b) else 0 for b in bases))
     return tuple(found)
 

@@ -266,7 +266,7 @@ def _hit_shares(program: Program, timeline: Timeline) -> Floats:
 
 def _calls_by_kind(program: Program, template: int) -> dict[CoreKind, int]:
     """How often cores of each kind call a template."""
-    cores = program.calls["core"][program.calls["template"] == template] % program.block_cores
+    cores = program.calls["core"][program.calls_of_template[template]] % program.block_cores
     counts = np.bincount(cores, minlength=program.block_cores).tolist()
     found: Counter[CoreKind] = Counter()
     for place, count in enumerate(counts):

@@ -465,6 +465,24 @@ class Program:
         )
 
     @cached_property
+    def calls_of_template(self) -> tuple[NDArray[np.int64], ...]:
+        """The calls of each template, in program order."""
+        called = self.calls["template"]
+        order = np.argsort(called, kind="stable")
+        ends = np.searchsorted(called[order], np.arange(1, len(self.templates) + 1))
+        return tuple(np.split(order, ends[:-1])) if len(self.templates) else ()
+
+    def slots_of(self, template: int, slot: int) -> NDArray[np.int64]:
+        """Return where the calls of a template name what is in one of its slots, in program order."""
+        places: NDArray[np.int64] = self.calls["slot_start"][self.calls_of_template[template]] + slot
+        return places
+
+    @cached_property
+    def gm_spans(self) -> NDArray[np.int64]:
+        """Address of each GM tensor's first byte, and below it how long each is."""
+        return np.array([[g.base_bytes for g in self.gm], [g.tensor_bytes for g in self.gm]], np.int64)
+
+    @cached_property
     def first_rows(self) -> NDArray[np.int64]:
         """Number of the first row of each call, and behind them the number of rows."""
         lengths = np.array([len(t) for t in self.templates], np.int64)

@@ -626,7 +626,8 @@ class AiCore(
         if self._process:
             self.settle()
         self._close_segment()
-        slots = [(a.index, a.base_bytes + a.offset_bytes) for a in values if isinstance(a, GlobalTensor)]
+        gm = [a for a in values if isinstance(a, GlobalTensor)]
+        slots = [(a.index, a.base_bytes + a.offset_bytes) for a in gm]
         state = self._builder.number(self._state()) if self._replayed is None else self._replayed.exit_number
         end_bytes = self._pipe.ends if self._pipe else ()
         captured = self._captured(fn.function) if fn.function.__closure__ else ()
@@ -640,7 +641,7 @@ class AiCore(
         self._tiles[fn.function] = number + 1
         self._builder.log_call(self._core, known.template, number, slots)
         if self._parts is not None:
-            self._parts += [_part_of(a) for a in values if isinstance(a, GlobalTensor)]
+            self._parts += map(_part_of, gm)
         self._replayed = known
 
     def _shared_tile(

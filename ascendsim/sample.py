@@ -91,7 +91,7 @@ def _writing(program: Program, tensors: frozenset[int] | None) -> Flags:
     found = np.zeros(len(program.calls["core"]), np.bool_)
     is_meant = np.array([tensors is None or i in tensors for i in range(len(program.gm))], np.bool_)
     for number, template in enumerate(program.templates):
-        here = np.flatnonzero(program.calls["template"] == number)
+        here = program.calls_of_template[number]
         written = template.columns["dst_tensor"]
         for tensor in (template.tensors[t] for t in np.unique(written[written >= 0])):
             if tensor.buffer is Buffer.GM:
@@ -551,9 +551,8 @@ class Closure:
         """Numbers of the GM tensors that calls write."""
         found: set[int] = set()
         for number in range(len(self.program.templates)):
-            slot_start = self.program.calls["slot_start"][self.program.calls["template"] == number]
             for slot, _ in self.footprints[number].gm_writes:
-                found |= set(np.unique(self.program.slot_tensor[slot_start + slot]).tolist())
+                found |= set(np.unique(self.program.slot_tensor[self.program.slots_of(number, slot)]).tolist())
         return frozenset(found)
 
     def _find_candidates(self) -> Flags:
@@ -566,13 +565,12 @@ class Closure:
 
     def _hulls(self, touched: list[tuple[tuple[int, Spans], ...]]) -> tuple[Ints, Ints, Ints]:
         """For each call and slot: (call, lowest GM address, end) of what is touched through it."""
-        calls = self.program.calls
         found = [(np.zeros(0, np.int64),) * 3]
         for template, slots in enumerate(touched):
-            here = np.flatnonzero(calls["template"] == template) if slots else np.zeros(0, np.int64)
+            here = self.program.calls_of_template[template]
             for slot, spans in slots:
                 if len(spans):
-                    base = self.program.slot_base_bytes[calls["slot_start"][here] + slot]
+                    base = self.program.slot_base_bytes[self.program.slots_of(template, slot)]
                     found.append((here, base + spans.starts[0], base + spans.ends[-1]))
         call, starts, ends = (np.concatenate(column) for column in zip(*found, strict=True))
         return call, starts, ends

@@ -190,11 +190,10 @@ class GmAccesses:
 
     def _written(self) -> list[int]:
         """Tensors that somebody writes, in their order."""
-        calls, found = self.program.calls, set[int]()
+        found = set[int]()
         for (template, slot), numbers in self._of_slot.items():
             if any(self.all[number].writes for number in numbers):
-                slots = calls["slot_start"][calls["template"] == template] + slot
-                found |= set(np.unique(self.program.slot_tensor[slots]).tolist())
+                found |= set(np.unique(self.program.slot_tensor[self.program.slots_of(template, slot)]).tolist())
         return sorted(found)
 
     def _spots(self, tensor: int) -> Spots:
@@ -202,8 +201,7 @@ class GmAccesses:
         calls = self.program.calls
         parts: list[tuple[Ints, ...]] = [(np.zeros(0, np.int64),) * 4]
         for template, slot in self._of_slot:
-            here = np.flatnonzero(calls["template"] == template)
-            slots = calls["slot_start"][here] + slot
+            here, slots = self.program.calls_of_template[template], self.program.slots_of(template, slot)
             mine = self.program.slot_tensor[slots] == tensor
             bases = self.program.slot_base_bytes[slots[mine]] - self.program.gm[tensor].base_bytes
             count = len(bases)

@@ -45,7 +45,7 @@ class GmOrder:
         self._history = history
         self._between = between
         self._core = program.calls["core"]
-        self._calls_of = [np.flatnonzero(program.calls["template"] == n) for n in range(len(program.templates))]
+        self._calls_of = program.calls_of_template
         pipes = [program.templates[a.template].rows[a.at].pipe for a in gm.all]
         self._pipe = np.array(pipes, np.int64)
         self._is_ordered = np.array([pipe in ordered for pipe in pipes], np.bool_)

@@ -125,7 +125,8 @@ class Lives:
     def _find(self, template: int) -> Life:
         a = self._accesses
         steps = [step for step in a.steps[template] if step.act is Act.TOUCH]
-        stores = _Stores(a, max([0, *(a.all[number].end for step in steps for number in step.accesses)]))
+        numbers = [number for step in steps for number in step.accesses]
+        stores = _Stores(a, max([0, *(a.all[number].end for number in numbers)]), len(numbers))
         for step in steps:
             stores.take(step.accesses)
         return Life(
@@ -214,7 +215,9 @@ def first_turns(templates: list[int]) -> tuple[int, ...]:
 
 def dead_pairs(accesses: TemplateAccesses, templates: tuple[int, ...]) -> list[tuple[int, int]]:
     """Return stores that nobody reads, each with the one that overwrites it, but for those of library calls alone."""
-    stores = _Stores(accesses, int(accesses.edges[1].max(initial=accesses.places.length_bytes)))
+    length_bytes = int(accesses.edges[1].max(initial=accesses.places.length_bytes))
+    most = sum(len(step.accesses) for template in templates for step in accesses.steps[template])
+    stores = _Stores(accesses, length_bytes, most)
     for template in templates:
         for step in accesses.steps[template]:
             if step.act is Act.TOUCH:
@@ -250,10 +253,11 @@ def _dead_store(accesses: Accesses, first: int, second: int) -> Finding:
 class _Stores:
     """Who wrote each byte last, and whether it was read since."""
 
-    def __init__(self, accesses: TemplateAccesses, length_bytes: int) -> None:
+    def __init__(self, accesses: TemplateAccesses, length_bytes: int, most: int) -> None:
+        """Begin with bytes that nobody has written, for so many stores at most."""
         self.dead: list[tuple[int, int]] = []
         """Stores that nobody has read, each with the one that overwrites it."""
-        self.writer = np.full(length_bytes, -1, np.int32)
+        self.writer: Ints = np.full(length_bytes, -1, np.int16 if most < 1 << 15 else np.int32)
         """Which store of this walk, by number; -1 for none."""
         self.left: list[int] = []
         """Bytes of each store that nobody has overwritten; -1 for one that was read."""

@@ -249,15 +249,13 @@ def _find_gm_boxes(template: Template) -> Iterator[_GmBox]:
 
 def _outside(program: Program, number: int, box: _GmBox) -> Iterator[tuple[int, int, int]]:
     """(call, GM tensor, byte of the tensor where the slot begins) of each call that reaches outside its tensor."""
-    calls = np.flatnonzero(program.calls["template"] == number)
-    at = program.calls["slot_start"][calls] + box.slot
+    at = program.slots_of(number, box.slot)
     tensors = program.slot_tensor[at]
-    bases = np.array([g.base_bytes for g in program.gm], np.int64)[tensors]
-    lengths = np.array([g.tensor_bytes for g in program.gm], np.int64)[tensors]
+    bases, lengths = program.gm_spans[:, tensors]
     starts = program.slot_base_bytes[at] - bases
     first, end = max(box.first, -FAR), min(box.end, FAR)
     for i in np.flatnonzero((starts + end > lengths) | (starts + first < 0)).tolist():
-        yield int(calls[i]), int(tensors[i]), int(starts[i])
+        yield int(program.calls_of_template[number][i]), int(tensors[i]), int(starts[i])
 
 
 def _one_gm_bound(program: Program, call: int, box: _GmBox, tensor: GlobalTensor, start: int) -> Iterator[Finding]:
@@ -288,7 +286,7 @@ def gm_alignment(program: Program, device: Device) -> Iterator[Finding]:
 
 def _one_gm_alignment(program: Program, number: int, box: _GmBox, boundary: int) -> Finding | None:
     """The first call of a template whose copy lies off the boundary, and how many there are."""
-    at = program.calls["slot_start"][program.calls["template"] == number] + box.slot
+    at = program.slots_of(number, box.slot)
     off = (program.slot_base_bytes[at] + box.first) % boundary > 0
     count, _, src_pitch, dst_pitch = burst_geometry(box.row)
     pitch = (dst_pitch if box.role == "dst" else src_pitch) if count > 1 else 0

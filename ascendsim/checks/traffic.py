@@ -175,7 +175,7 @@ def _of_template(program: Program, number: int, template: Template, sites: dict[
     if not copies:
         return np.zeros((8, 0), np.int64)
     slot, offset, site_of, *geometry = np.array(copies, np.int64).T
-    calls = np.flatnonzero(program.calls["template"] == number)
+    calls = program.calls_of_template[number]
     at = program.calls["slot_start"][calls][:, None] + slot
     starts = program.slot_base_bytes[at] + offset
     cores = program.calls["core"][calls][:, None]

@@ -98,7 +98,7 @@ def _moved(program: Program) -> Counter[tuple[int, Pipe]]:
         of_pipe: Counter[Pipe] = Counter()
         for at, _, _, count in gm_moves(template):
             of_pipe[template.rows[at].pipe] += count
-        cores, calls = np.unique(program.calls["core"][program.calls["template"] == number], return_counts=True)
+        cores, calls = np.unique(program.calls["core"][program.calls_of_template[number]], return_counts=True)
         for core, times in zip(cores.tolist(), calls.tolist(), strict=True):
             for pipe, count in of_pipe.items():
                 moved[core, pipe] += count * times
