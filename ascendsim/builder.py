@@ -102,7 +102,9 @@ class SharedTiles:
         self.numbers: dict[Hashable, int] = {}
         """As of `ProgramBuilder.number`: keys hold such numbers."""
         self.forms = RowForms()
-        """Those of the tiles' rows."""
+        """Those of the rows of all programs."""
+        self.templates: dict[Hashable, Template] = {}
+        """Those of all programs, as of `ProgramBuilder.intern`."""
 
     @property
     def is_full(self) -> bool:
@@ -270,6 +272,8 @@ class ProgramBuilder:
         """The template of what ends a core, None for one without rows."""
         self._numbers: dict[Hashable, int] = {} if shared is None else shared.numbers
         self._forms = RowForms() if shared is None else shared.forms
+        self._known_templates: dict[Hashable, Template] = {} if shared is None else shared.templates
+        """By the forms of their rows, which say what tensors there are, and their lines and steps."""
         self._calls = array("q")
         self._slot_tensor = array("i")
         self._slot_base_bytes = array("q")
@@ -330,9 +334,14 @@ class ProgramBuilder:
 
     def intern(self, segment: Segment) -> int:
         """Store a template unless an equal one is there, and return its number."""
-        template = Template.of_rows(
-            segment.name, segment.rows, tuple(segment.tensors), len(segment.slots), segment.registers, self._forms
-        )
+        rows, tensors = segment.rows, tuple(segment.tensors)
+        forms = self._forms.of(rows, tensors)
+        places = tuple([row.line for row in rows]), tuple([row.step for row in rows])
+        key = (segment.name, len(segment.slots), segment.registers, forms, places)
+        template = self._known_templates.get(key)
+        if template is None:
+            template = Template.of_rows(segment.name, rows, tensors, len(segment.slots), segment.registers, forms)
+            self._known_templates[key] = template
         return self._intern(template)
 
     def _intern(self, template: Template) -> int:

@@ -179,12 +179,12 @@ class Template:
         tensors: tuple[TensorRef, ...],
         slots: int,
         registers: int,
-        known: RowForms,
+        forms: tuple[RowForm, ...],
     ) -> Self:
-        """Return a template of these rows; they need not be decoded again, and share what is known of their forms."""
+        """Return a template of these rows, which need not be decoded again, and of their forms."""
         template = cls(name, encode(rows), tensors, slots, registers, encode_bodies(rows))
         vars(template)["rows"] = tuple(rows)
-        vars(template)["forms"] = known.of(rows, tensors)
+        vars(template)["forms"] = forms
         return template
 
     @cached_property

@@ -188,6 +188,26 @@ class GmAccesses:
             kinds = np.unique(np.stack([spots.template, spots.slot]), axis=1).T.tolist()
             yield tensor, spots, self._meetings(spots, [(template, slot) for template, slot in kinds])
 
+    def is_apart(self) -> bool:
+        """Whether no byte is touched twice of a tensor that somebody writes, as far as ranges show it.
+
+        Quicker than `meetings`, which is for what meets.
+        """
+        return all(map(self._is_tensor_apart, self._written()))
+
+    def _is_tensor_apart(self, tensor: int) -> bool:
+        parts: list[tuple[Ints, Ints]] = []
+        for (template, slot), numbers in self._of_slot.items():
+            places = self.program.slots_of(template, slot)
+            bases = self.program.slot_base_bytes[places[self.program.slot_tensor[places] == tensor]]
+            if len(bases) and len(numbers) > 1:
+                return False
+            access = self.all[numbers[0]]
+            parts.append((bases + access.starts[0], bases + access.ends[-1]))
+        starts, ends = (np.concatenate(edges) for edges in zip(*parts, strict=True))
+        order = np.argsort(starts)
+        return not (ends[order[:-1]] > starts[order[1:]]).any()
+
     def _written(self) -> list[int]:
         """Tensors that somebody writes, in their order."""
         found = set[int]()

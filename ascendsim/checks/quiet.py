@@ -58,7 +58,8 @@ class Quiet:
         sequences = [[numbers[template] for template in templates] for templates in sequences_of(program)]
         if not all(self._is_in_order(templates) and self._is_used(templates) for templates in sequences):
             return False
-        return not any(len(meets) for _, _, meets in GmAccesses(program).meetings())
+        gm = GmAccesses(program)
+        return gm.is_apart() or not any(len(meets) for _, _, meets in gm.meetings())
 
     def _number(self, template: Template, lines: tuple[str, ...]) -> int:
         key = (template.digest, lines)

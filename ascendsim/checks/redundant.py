@@ -58,4 +58,5 @@ def _kept(template: Template, chosen: list[Row], flags: set[Flag]) -> Template:
     ]
     if len(rows) == len(template):
         return template
-    return Template.of_rows(template.name, rows, template.tensors, template.slots, template.registers, RowForms())
+    forms = RowForms().of(rows, template.tensors)
+    return Template.of_rows(template.name, rows, template.tensors, template.slots, template.registers, forms)
