@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Self, TypeVar, cast
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,17 +133,18 @@ class QueInfo:
         return self.address_bytes + self.buffer_bytes * self.num
 
 
-@dataclass(frozen=True, slots=True)
-class Touched:
+class Touched(NamedTuple):
     """Bytes of a tensor between the first and the last that an operand touches, counted from the tensor's first.
 
     Attributes:
         role: the operand's.
         tensor: the tensor's number in its template.
+        start: where the operand begins.
     """
 
     role: str
     tensor: int
+    start: int
     first: int
     end: int
 
@@ -152,11 +153,11 @@ def _touched(row: Row, form: RowForm) -> tuple[Touched, ...]:
     ranges = form.answer("touched", None, lambda: row.touched)
     if not ranges:
         return ()
-    operands = dict(row.operands)
-    return tuple(
-        Touched(role, operands[role].tensor, operands[role].offset_bytes + first, operands[role].offset_bytes + end)
-        for role, first, end in ranges
-    )
+    operands, found = dict(row.operands), []
+    for role, first, end in ranges:
+        start = operands[role].offset_bytes
+        found.append(Touched(role, operands[role].tensor, start, start + first, start + end))
+    return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -455,15 +455,10 @@ class AiCore(
             body=body,
             src2=None if src2 is None else self.operand(src2),
         )
-        if isinstance(scalar, Register):
-            row.register = self._register_number(scalar)
-        elif isinstance(scalar, Real):
-            assert scalar_dtype is not None
-            row.scalar_bits = pack(int(scalar) if isinstance(scalar, Integral) else float(scalar), scalar_dtype)
-        elif op.takes_scalar and scalar is None:
-            raise self.fail(f"{op.api}: the scalar is missing (None)")
+        if scalar is not None:
+            self._give_scalar(row, scalar, scalar_dtype)
         elif op.takes_scalar:
-            raise self.fail(f"{op.api}: the scalar must be a number or a Register, got {scalar!r}")
+            raise self.fail(f"{op.api}: the scalar is missing (None)")
         self._check_core(row)
         self._segment.rows.append(row)
         if dst is None and src0 is None:
@@ -471,6 +466,16 @@ class AiCore(
         for role, tensor in (("dst", dst), ("src0", src0), ("src1", src1), ("src2", src2)):
             if isinstance(tensor, LocalTensor) and tensor.que >= 0:
                 self._check_alive(op.api, role, tensor)
+
+    def _give_scalar(self, row: Row, scalar: object, scalar_dtype: DType | None) -> None:
+        """Give a row its scalar: a register, or a number in bits."""
+        if isinstance(scalar, Register):
+            row.register = self._register_number(scalar)
+        elif isinstance(scalar, Real):
+            assert scalar_dtype is not None
+            row.scalar_bits = pack(int(scalar) if isinstance(scalar, Integral) else float(scalar), scalar_dtype)
+        elif row.op.takes_scalar:
+            raise self.fail(f"{row.op.api}: the scalar must be a number or a Register, got {scalar!r}")
 
     def _check_core(self, row: Row) -> None:
         """Find an instruction whose pipe or memory this core does not have."""

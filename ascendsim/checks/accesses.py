@@ -1,8 +1,8 @@
 """What the rows of a program do that other rows can meet: bytes of UB they touch, flags, barriers."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +37,7 @@ class Act(IntEnum):
     CROSS_WAIT = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(NamedTuple):
     """One operand of one row of a template, in UB.
 
     Attributes:
@@ -46,6 +45,7 @@ class Access:
         template: the template's number.
         at: the row's place in it.
         role: the operand's; an operand that is read and written is there once for each.
+        start: where the operand begins in UB.
         first: lowest byte in UB.
         end: the byte behind the highest.
     """
@@ -56,13 +56,13 @@ class Access:
     role: str
     tensor: str
     pipe: Pipe
+    start: int
     first: int
     end: int
     writes: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A row as far as order is concerned.
 
     Attributes:
@@ -179,14 +179,7 @@ class TemplateAccesses:
     def _find_bytes(self, number: int) -> tuple[int, Bytes | None]:
         """(Where the access's operand begins, its bytes counted from there)."""
         access = self.all[number]
-        template = self.templates[access.template]
-        row = template.rows[access.at]
-        start = next(
-            self.places.of(template.tensors[o.tensor]) + o.offset_bytes
-            for role, o in row.operands
-            if role == access.role
-        )
-        return start, self._lanes(access.template, access.at).lanes.get((access.role, access.writes))
+        return access.start, self._lanes(access.template, access.at).lanes.get((access.role, access.writes))
 
     def is_plain(self, number: int, step: Step) -> bool:
         """Whether a row of template `number` reads what must be written and leaves written what it writes."""
@@ -232,7 +225,7 @@ class TemplateAccesses:
         return tuple(found)
 
     def _new(self, number: int, template: Template, at: int) -> tuple[int, ...]:
-        row, start = template.rows[at], len(self.all)
+        row, before = template.rows[at], len(self.all)
         for t in template.touched[at]:
             ref = template.tensors[t.tensor]
             if ref.buffer is Buffer.GM or t.end <= t.first:
@@ -240,11 +233,11 @@ class TemplateAccesses:
             base = self.places.of(ref)
             is_dst = t.role.startswith("dst")
             kinds = (False, True) if is_dst and row.op.reads_dst else (is_dst,)
-            self.all += [
-                Access(len(self.all) + n, number, at, t.role, ref.name, row.pipe, base + t.first, base + t.end, writes)
-                for n, writes in enumerate(kinds)
-            ]
-        return tuple(range(start, len(self.all)))
+            first, end, start = base + t.first, base + t.end, base + t.start
+            for writes in kinds:
+                one = Access(len(self.all), number, at, t.role, ref.name, row.pipe, start, first, end, writes)
+                self.all.append(one)
+        return tuple(range(before, len(self.all)))
 
 
 class Accesses(TemplateAccesses):
@@ -256,7 +249,7 @@ class Accesses(TemplateAccesses):
         for template in program.templates:
             self.add(template, program.lines)
         self.crossed = len(self.all)
-        self.all.append(Access(self.crossed, -1, -1, "", "", Pipe.S, FAR, -FAR, writes=False))
+        self.all.append(Access(self.crossed, -1, -1, "", "", Pipe.S, FAR, FAR, -FAR, writes=False))
 
     def memory(self, access: Access) -> tuple[Buffer, int]:
         """The memory that an access lies in, and where that begins among all."""

@@ -86,7 +86,7 @@ class _Run:
         skipped: list[Skip] = []
         while True:
             stop = run(self._fixed, self._state, self._builder.taking(self._room), self._keeping)
-            added = self._take_rows()
+            added = self._take_rows(is_ended=stop == Stop.ENDED)
             if self._steady is not None:
                 self._steady.note(added)
             if stop == Stop.NODES:
@@ -101,10 +101,11 @@ class _Run:
         makespan = _makespan(self._state)
         return Timeline(self._columns(), self._row_count, makespan, self._builder.finish(), tuple(skipped))
 
-    def _take_rows(self) -> Ints:
+    def _take_rows(self, *, is_ended: bool) -> Ints:
         """Keep what is to be kept of what came out; return the stretches of work that were added up."""
         count = self._state.counts
-        added = self._builder.settle(frontier(self._fixed, self._state))
+        nowhere = np.full(len(self._state.core), FOREVER, np.int64)
+        added = self._builder.settle(nowhere if is_ended else frontier(self._fixed, self._state))
         rows = self._keeping.rows[: count[Count.KEPT]]
         if self._keep is None:
             self._whole[rows[:, Emit.NUMBER]] = rows
