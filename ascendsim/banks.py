@@ -187,7 +187,6 @@ def _busiest(sides: tuple[Side, ...], repeats: int, groups: int) -> Busy:
     return Busy(int(times[most > 1].sum()), int(most.max(initial=0)))
 
 
-@lru_cache(maxsize=16384)
 def cycles_of(reads: tuple[Side, ...], writes: tuple[Side, ...], repeats: int, groups: int, per_repeat: float) -> float:
     """Cycles of all repeats of an instruction that reads and writes these operands.
 

@@ -246,8 +246,10 @@ def _bank_cycles(row: Row, tensors: tuple[TensorRef, ...], device: Device, cost:
     phases = min(each, ceil_div(groups, DATABLOCKS_PER_REPEAT))  # passes behind these meet the same groups again
     cycles = 0.0
     for phase in range(phases):
-        met = [tuple([sides[r].moved(phase * sides[r].pass_stride) for r in roles]) for roles in (reads, writes)]
-        cycles += len(range(phase, each, phases)) * cycles_of(*met, repeats, groups, cost.per_repeat)
+        read, written = (
+            tuple([sides[r].moved(phase * sides[r].pass_stride) for r in roles]) for roles in (reads, writes)
+        )
+        cycles += len(range(phase, each, phases)) * cycles_of(read, written, repeats, groups, cost.per_repeat)
     if each == 1:
         cycles += read_write_cycles(device) * sum(written_while_read(row, sides, repeats, device, cost).values())
     return math.ceil(cycles)

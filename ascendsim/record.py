@@ -631,12 +631,20 @@ class AiCore(
         if self._process:
             self.settle()
         self._close_segment()
-        gm = [a for a in values if isinstance(a, GlobalTensor)]
+        gm: list[GlobalTensor] = []
+        arguments: list[Hashable] = []
+        for value in values:
+            if isinstance(value, GlobalTensor):
+                gm.append(value)
+                is_past_l2 = value.cache_mode is CacheMode.CACHE_MODE_DISABLE
+                arguments.append((value.index, value.dtype.code, value.shape, is_past_l2))
+            else:
+                arguments.append(self._key_of(value))
         slots = [(a.index, a.base_bytes + a.offset_bytes) for a in gm]
         state = self._builder.number(self._state()) if self._replayed is None else self._replayed.exit_number
         end_bytes = self._pipe.ends if self._pipe else ()
         captured = self._captured(fn.function) if fn.function.__closure__ else ()
-        key = (fn.function, self._is_cube, *map(self._key_of, values), captured, state, end_bytes)
+        key = (fn.function, self._is_cube, tuple(arguments), captured, state, end_bytes)
         known = self._builder.tiles.get(key)
         if known is None:
             self.settle()
@@ -745,6 +753,7 @@ class AiCore(
             values: its arguments behind `asc`, in the order of its parameters.
         """
         name = fn.function.__name__
+        self.settle()
         if self._segment.is_tile or self._parts is not None:
             raise self.fail(
                 f"@process {name} inside a @{'tile' if self._segment.is_tile else 'process'}: call it outside"
@@ -774,9 +783,9 @@ class AiCore(
         self._parts = []
         self._run_tile(fn, tuple(PartTensor.of(v, next(parts)) if isinstance(v, GlobalTensor) else v for v in values))
         self._end()
-        self._line_text = ""
         if builder.noted == noted:
             builder.processes[key] = builder.process(first, self._parts, bases_bytes, self._ended)
+        self._parts, self._line_text = None, ""
 
     def _close_segment(self) -> None:
         if self._segment.rows:
