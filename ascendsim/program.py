@@ -180,12 +180,13 @@ class Template:
         tensors: tuple[TensorRef, ...],
         slots: int,
         registers: int,
-        forms: tuple[RowForm, ...],
+        forms: tuple[RowForm, ...] | None = None,
     ) -> Self:
-        """Return a template of these rows, which need not be decoded again, and of their forms."""
+        """Return a template of these rows, which need not be decoded again, and of their forms where these are known."""
         template = cls(name, encode(rows), tensors, slots, registers, encode_bodies(rows))
         vars(template)["rows"] = tuple(rows)
-        vars(template)["forms"] = forms
+        if forms is not None:
+            vars(template)["forms"] = forms
         return template
 
     @cached_property

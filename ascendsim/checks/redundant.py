@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ascendsim.checks.sites import sync_name
 from ascendsim.isa.instruction import Row
-from ascendsim.program import Program, RowForms, Template
+from ascendsim.program import Program, Template
 
 Flag = tuple[int, ...]
 
@@ -58,5 +58,4 @@ def _kept(template: Template, chosen: list[Row], flags: set[Flag]) -> Template:
     ]
     if len(rows) == len(template):
         return template
-    forms = RowForms().of(rows, template.tensors)
-    return Template.of_rows(template.name, rows, template.tensors, template.slots, template.registers, forms)
+    return Template.of_rows(template.name, rows, template.tensors, template.slots, template.registers)

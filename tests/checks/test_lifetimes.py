@@ -8,7 +8,7 @@ import pytest
 from ascendsim import tile
 from ascendsim.checks import check_program
 from ascendsim.checks.accesses import Accesses
-from ascendsim.checks.lifetimes import _all_written, check_lifetimes, sequences_of
+from ascendsim.checks.lifetimes import Lives, check_lifetimes, dead_pairs, first_turns, sequences_of
 from ascendsim.device import load_device
 from ascendsim.dtypes import dtype
 from ascendsim.execute import execute
@@ -40,12 +40,12 @@ def run_findings(program):
     return {(f.code, f.where, f.operand, f.got) for f in execute(program, DEVICE, memory).findings}
 
 
-def random_kernel(rng):
+def random_kernel(rng, most=12):
     """Loads, copies, sums and stores of whole or half slots, each behind a barrier of all pipes."""
     ops = [
         (rng.choice(["load", "load", "copy", "add", "fill", "sum", "store"]), rng.randrange(4), rng.randrange(4),
          rng.choice([8, 16, 32]))
-        for _ in range(rng.randrange(1, 12))
+        for _ in range(rng.randrange(1, most))
     ]  # fmt: skip
     turns = rng.randrange(1, 4)
 
@@ -80,13 +80,40 @@ def test_unwritten_reads_are_those_that_a_run_finds(seed):
     checked = check_lifetimes(program, DEVICE, accesses)
     found = {(f.code, f.where, f.operand, f.got) for f in checked if f.code == "W-MEM-UNINIT"}
     assert found == run_findings(program)
-    if _all_written(accesses, sequences_of(program)):
+    if all(map(Lives(accesses).is_written, sequences_of(program))):
         assert found == set()
+
+
+def several_tiles(rng):
+    """Tiles of random rows, called in random order: what one leaves another may read, or overwrite."""
+    kernels = [random_kernel(rng, most=4) for _ in range(3)]
+
+    def kernel(asc, x, z):
+        for _ in range(rng.randrange(2, 5)):
+            rng.choice(kernels)(asc, x, z)
+
+    return kernel
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_stores_are_read_as_the_walk_row_by_row_says(seed):
+    accesses = Accesses(program := program_of(several_tiles(random.Random(seed))))
+    lives = Lives(accesses)
+    for templates in map(first_turns, sequences_of(program)):
+        assert lives.is_read(templates) is (dead_pairs(accesses, templates) == [])
+
+
+def test_random_tiles_are_of_both_kinds():
+    read = []
+    for seed in range(150):
+        program = program_of(several_tiles(random.Random(seed)))
+        read.append(Lives(Accesses(program)).is_read(first_turns(sequences_of(program)[0])))
+    assert 10 <= sum(read) <= 140
 
 
 def test_random_kernels_are_of_both_kinds():
     whole = [
-        _all_written(Accesses(p), sequences_of(p))
+        all(map(Lives(Accesses(p)).is_written, sequences_of(p)))
         for p in (program_of(random_kernel(random.Random(s))) for s in range(150))
     ]
     assert 10 <= sum(whole) <= 140
