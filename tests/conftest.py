@@ -5,6 +5,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from ascendsim import cli
+from ascendsim.commands import terminal
 from ascendsim.device import Device, load_device
 
 ROOT = Path(__file__).parent.parent
@@ -69,7 +70,7 @@ def ascendsim(monkeypatch, capsys):
 
     def called(*arguments, cwd=ROOT, code=0, columns=80):
         argv = ["ascendsim", *map(str, arguments)]
-        for console in (cli.out, cli.err):
+        for console in (terminal.out, terminal.err):
             monkeypatch.setattr(console, "_width", columns)  # whatever terminal this is
         monkeypatch.setattr(sys, "argv", argv)
         monkeypatch.chdir(cwd)

@@ -269,9 +269,8 @@ LAYERS = {
         "trace",
         "viewer",
     },
-    "cli": {
+    "commands": {
         *(
-            "__init__",
             "atb_request",
             "check_target",
             "comparefolder",
@@ -319,6 +318,7 @@ LAYERS = {
         ),
         "words",
     },
+    "cli": {"__init__", "commands", "errors", "report"},
     "pytest_plugin": {"machine", "result"},
     "places": {"errors", "files"},
     "rule_codes": {"catalogue", "errors"},
@@ -440,7 +440,7 @@ def test_every_form_of_import_is_understood(statement, modules):
 
 @pytest.mark.parametrize("path", _modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_no_late_imports(path):
-    if path.name in ("cli.py", "__init__.py"):
+    if _layer(path) in ("cli", "commands") or path.name == "__init__.py":
         return
     if path.name == "pytest_plugin.py":  # loaded by every pytest run of anybody
         return
@@ -449,6 +449,14 @@ def test_no_late_imports(path):
         if isinstance(function, ast.FunctionDef):
             late = [n for n in ast.walk(function) if isinstance(n, ast.Import | ast.ImportFrom)]
             assert not late, f"{path.name}:{late[0].lineno}: late import"
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "commands").glob("*.py")), ids=lambda p: p.name)
+def test_commands_load_little_and_no_other_command(path):
+    """What is not imported late, every `ascendsim --help` loads."""
+    shared = {f"commands.{name}" for name in ("bar", "extras", "interrupt", "options", "terminal")}
+    light = {module for module, _ in _imports(ast.parse(path.read_text()).body)}
+    assert light <= shared | {"errors", "files", "progress"}
 
 
 def _cycle(graph):

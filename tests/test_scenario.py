@@ -10,7 +10,7 @@ from conftest import ROOT, SCENARIOS
 
 import ascendsim as asc
 from ascendsim.arrays import load_npz, npz_bytes, restored, storable
-from ascendsim.cli import parse_changes
+from ascendsim.commands.options import parse_changes
 from ascendsim.scenario import load_scenario
 
 SMALL = """

@@ -19,11 +19,12 @@ from pathlib import Path
 import typer.main
 
 from ascendsim import cli, painter
+from ascendsim.commands import terminal
 from ascendsim.plot import process
 from ascendsim.runfolder import PICTURES, RUN_FILE, UNFINISHED
 from ascendsim.stored import result_of
 
-CODES = {int(code) for code in cli.Exit}
+CODES = {int(code) for code in terminal.Exit}
 DRAWN = 200
 LIMIT_S = 20
 """Seconds that one small case may take."""
@@ -130,7 +131,8 @@ def told_by(argv):
         summary = f"{type(error).__name__} at {_place(error)}"
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        cli.out._buffer.clear()
+        for console in (terminal.out, terminal.wide):
+            console._buffer.clear()
         sys.stdout, sys.stderr = old
     return Told(int(code or 0), _text(out), _text(err), escaped, summary)
 

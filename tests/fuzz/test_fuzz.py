@@ -15,6 +15,7 @@ from fuzz_run import series
 import ascendsim as asc
 from ascendsim import cli
 from ascendsim.arrays import load_array
+from ascendsim.commands.options import parse_changes
 from ascendsim.dtypes import FLOAT
 from ascendsim.fills import make_fill
 from ascendsim.op_host.softmax import soft_max_grad_tiling_func
@@ -76,7 +77,7 @@ def test_numbers_and_nesting_that_toml_has_no_room_for(tmp_path, load, text, rea
 @pytest.mark.parametrize(("value", "reason"), [("9" * 5000, TOO_LARGE), ("[" * 3000 + "]" * 3000, TOO_DEEP)])
 def test_the_same_in_set(value, reason):
     with pytest.raises(asc.InputError) as caught:
-        cli.parse_changes([f"tiling.x={value}"])
+        parse_changes([f"tiling.x={value}"])
     assert str(caught.value) == f"--set tiling.x: {reason}"
 
 

@@ -5,7 +5,7 @@ from same_ab_scenario import leave_out, scenario
 
 import ascendsim as asc
 from ascendsim import report_tuning, runfolder
-from ascendsim.cli import parse_changes
+from ascendsim.commands.options import parse_changes
 from ascendsim.errors import InputError, Rejected, Severity
 from ascendsim.machine import check, run
 from ascendsim.report import headline

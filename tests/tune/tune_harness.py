@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from ascendsim import cli
+from ascendsim.commands import terminal
 from ascendsim.progress import silent
 from ascendsim.tune.search import Session
 
@@ -70,10 +71,10 @@ def command(*arguments, cwd=None):
     before, argv = Path.cwd(), sys.argv
     out, err = io.StringIO(), io.StringIO()
     sys.argv = ["ascendsim", *arguments]
-    widths = [console._width for console in (cli.out, cli.err)]
+    widths = [console._width for console in (terminal.out, terminal.err)]
     try:
         os.chdir(cwd or before)
-        cli.out._width = cli.err._width = 200
+        terminal.out._width = terminal.err._width = 200
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             cli._run_command()
         code = 0
@@ -82,5 +83,5 @@ def command(*arguments, cwd=None):
     finally:
         os.chdir(before)
         sys.argv = argv
-        cli.out._width, cli.err._width = widths
+        terminal.out._width, terminal.err._width = widths
     return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
