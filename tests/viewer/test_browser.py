@@ -372,27 +372,26 @@ def test_a_run_without_values_says_so(page, softmax):
     assert text.endswith('Of this row there are none: the run computed none (machine.values = "none").')
 
 
+BEGIN_OF_PAGE = """(() => {
+    const { body } = document;
+    body.tabIndex = -1;
+    body.focus();
+    body.removeAttribute("tabindex");
+})()"""
+"""Focus the body: Tab goes on from where the focus was last, not from the begin, if it was only taken away."""
+
+
 def test_it_can_be_used_without_a_pointer(page):
-    page.run("document.activeElement.blur()")
+    page.run(BEGIN_OF_PAGE)
     seen = []
-    for _ in range(16):
+    for _ in range(17):
         page.key("Tab")
         seen.append(page.run("document.activeElement.id || document.activeElement.tagName"))
     wanted = [
-        "zoom-in",
-        "zoom-out",
-        "fit",
-        "fold",
-        "core",
-        "arrows",
-        "critical",
-        "help-button",
-        "lanes",
-        "memory",
-        "tab-overview",
-        "panel-overview",
+        *("zoom-in", "zoom-out", "fit", "fold", "core", "arrows", "critical", "steps", "help-button"),
+        *("lanes", "memory", "find", "find-before", "find-next", "tab-overview", "panel-overview"),
     ]
-    assert [name for name in seen if name in wanted][: len(wanted)] == wanted
+    assert seen[: len(wanted)] == wanted
     page.run("document.getElementById('tab-overview').focus()")
     page.key("ArrowRight")
     assert page.run("[viewer.panels.shown, document.activeElement.id]") == ["selected", "tab-selected"]
@@ -404,9 +403,14 @@ def test_it_can_be_used_without_a_pointer(page):
     page.key("f")
     page.key("m")
     assert page.run("[viewer.view.folded.size, viewer.view.core, document.getElementById('core').value]") == [0, 1, "1"]
-    page.key("a")
-    assert page.run("viewer.view.showArrows") is False
-    page.key("a")
+    for key, shown in (("a", "showArrows"), ("c", "showCritical"), ("t", "showSteps")):
+        for state in (False, True):
+            page.key(key)
+            assert page.run(f"viewer.view.{shown}") is state
+    page.key("/")
+    assert page.run("document.activeElement.id") == "find"
+    page.key("Escape")
+    assert page.run("document.activeElement.id") == "lanes"
 
 
 # ---- looks ------------------------------------------------------------------------------------------------------
