@@ -4,6 +4,7 @@
 
 const GUTTER = 118, RULER = 34, HEADER = 20, LANE = 20, BAR = 15, STEPS = 13, NARROW = 2, LABELLED = 24, MAP_BAND = 9, SCROLLBAR = 8;
 const MOST_ARROWS = 300;
+const LEAST_SHARE = 1e-6; // of a column; less is what rounding leaves of nothing
 
 class Theme {
   constructor() {
@@ -144,7 +145,7 @@ class Painter {
       context.globalAlpha = alpha;
       context.beginPath();
       for (let k = 0; k < columns.length; ) {
-        const low = Math.round(y + height * (1 - from(k))), size = (n) => (share(n) > 0 ? Math.max(1, Math.round(height * share(n))) : 0);
+        const low = Math.round(y + height * (1 - from(k))), size = (n) => (share(n) > LEAST_SHARE ? Math.max(1, Math.round(height * share(n))) : 0);
         const high = size(k);
         let next = k + 4, width = 1;
         while (next < columns.length && columns[next] === columns[k] + width && size(next) === high && Math.round(y + height * (1 - from(next))) === low) { width++; next += 4; }

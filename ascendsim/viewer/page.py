@@ -24,7 +24,10 @@ from ascendsim.viewer.columns import Column, packed
 from ascendsim.viewer.values import hints, values_of
 from ascendsim.words import cause_sentence
 
-SCRIPTS = ("data.js", "model.js", "steps.js", "words.js", "pieces.js", "chart.js", "panel.js", "find.js", "view.js", "main.js")
+SCRIPTS = (
+    *("data.js", "model.js", "steps.js", "words.js", "pieces.js", "chart.js", "panel.js", "find.js", "view.js"),
+    "main.js",
+)
 """In the order in which they are joined."""
 FILES = (
     ("report.md", "the report as text"),

@@ -98,7 +98,9 @@ class Browser:
         page = Page(self, session)
         for domain in ("Page", "Runtime", "Log", "Network"):
             page.ask(f"{domain}.enable")
-        page.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=ratio, mobile=False)
+        page.ask(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=ratio, mobile=False
+        )
         page.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         page.ask("Page.navigate", url=Path(file).absolute().as_uri())
         page.wait("window.viewer !== undefined")
