@@ -2,8 +2,9 @@
 // Drawing: lanes, memory and the map of the whole run. A box that is too narrow to be seen is part of a column, whose
 // height is the share of its time that the pipe was at work (grey on top: held by a wait).
 
-const GUTTER = 118, RULER = 34, HEADER = 20, LANE = 20, BAR = 15, NARROW = 2, MAP_BAND = 9, SCROLLBAR = 8;
+const GUTTER = 118, RULER = 34, HEADER = 20, LANE = 20, BAR = 15, STEPS = 13, NARROW = 2, LABELLED = 24, MAP_BAND = 9, SCROLLBAR = 8;
 const MOST_ARROWS = 300;
+const LEAST_SHARE = 1e-6; // of a column; less is what rounding leaves of nothing
 
 class Theme {
   constructor() {
@@ -42,23 +43,31 @@ class Sheet {
     this.context = canvas.getContext("2d", { alpha: false });
   }
 
-  /** Fit to the layout and clear; a height given sets it. */
-  begin(ground) {
-    const { canvas, context } = this, ratio = devicePixelRatio || 1;
-    const width = canvas.clientWidth, height = canvas.clientHeight;
+  /** Fit to the layout. */
+  fit() {
+    const { canvas } = this, ratio = devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
     if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
       canvas.width = Math.round(width * ratio);
       canvas.height = Math.round(height * ratio);
     }
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.fillStyle = ground;
-    context.fillRect(0, 0, width, height);
-    context.textBaseline = "middle";
-    context.textAlign = "left";
-    context.font = FONT;
-    Object.assign(this, { width, height });
-    return context;
+    Object.assign(this, { width, height, ratio });
   }
+
+  /** Clear. */
+  begin(ground) {
+    return prepared(this.context, this.ratio, ground, this.width, this.height);
+  }
+}
+
+/** A context in CSS pixels, cleared. */
+function prepared(context, ratio, ground, width, height) {
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.fillStyle = ground;
+  context.fillRect(0, 0, width, height);
+  context.textBaseline = "middle";
+  context.textAlign = "left";
+  context.font = FONT;
+  return context;
 }
 
 const FONT = '11px system-ui, "Liberation Sans", "DejaVu Sans", sans-serif';
@@ -90,60 +99,57 @@ class Painter {
   constructor(model, words, view, theme) {
     Object.assign(this, { model, words, view, theme });
     this.head = model.head;
+    this.pieces = new Pieces();
   }
 
   // ---- strips of intervals
 
-  /** Draw a strip between y and y + height; calls box(i, left, right) for each that can be seen, then columns. */
-  strip(strip, y, height, box, colourOf, match) {
-    const { view } = this, { from, to } = view, left = GUTTER, right = view.right, scale = view.scale;
-    const columns = [];
+  /** Draw what of a strip is in the stretch; calls box(i, left, right) for each that can be seen, then columns. */
+  strip(strip, y, height, box, colour, match) {
+    const { stretch } = this, { level, first, last } = stretch, perColumn = level.scale / level.grain, columns = [];
     // What lies before the left edge of a column is what lay before the right edge of the one beside it.
-    let known = -1, busyBefore = 0, heldBefore = 0, matchBefore = 0, at = 0, busyAt = 0;
+    let known = null, busyBefore = 0, heldBefore = 0, matchBefore = 0, at = strip.find(stretch.cycle(first)), busyAt = 0;
     const measure = (cycle) => {
       at = strip.find(cycle, at);
       busyAt = strip.busy.find(cycle, busyAt);
       const busy = strip.busy.before(strip.worked, cycle, busyAt), held = strip.before(strip.held, cycle, at);
       const matched = match ? strip.before(match, cycle, at) : 0;
-      columns.push(Math.min(1, (busy - busyBefore) * scale), (held - heldBefore) * scale, (matched - matchBefore) * scale);
+      columns.push(Math.min(1, (busy - busyBefore) * perColumn), (held - heldBefore) * perColumn, (matched - matchBefore) * perColumn);
       [busyBefore, heldBefore, matchBefore] = [busy, held, matched];
     };
-    let i = at = strip.find(from);
-    busyAt = strip.busy.find(from);
-    for (let x = left; i < strip.count; ) {
-      const a = left + (strip.start[i] - from) * scale, b = left + (strip.stop[i] - from) * scale;
-      if (a >= right) break;
-      if (b - a >= NARROW) {
-        box(i, Math.max(a, left), Math.min(b, right));
-        x = b;
+    busyAt = strip.busy.find(stretch.cycle(first));
+    for (let i = at, next = first; i < strip.count; ) {
+      const a = (strip.start[i] - level.from) * perColumn, b = (strip.stop[i] - level.from) * perColumn;
+      if (a >= last) break;
+      if ((b - a) * level.grain >= NARROW) {
+        box(i, Math.max(stretch.columnAt(a), stretch.left - BEYOND), Math.min(stretch.columnAt(b), stretch.right + BEYOND));
         i++;
         continue;
       }
-      const column = Math.max(Math.floor(x), Math.floor(a), left);
-      if (column >= right) break;
-      const first = from + (column - left) / scale;
-      if (known !== column) { measure(first); columns.length -= 3; }
+      const column = Math.max(next, Math.floor(a));
+      if (column >= last) break;
+      if (known !== column) { measure(stretch.cycle(column)); columns.length -= 3; }
       columns.push(column);
-      measure(first + 1 / scale);
-      known = x = column + 1;
+      measure(stretch.cycle(column + 1));
+      known = next = column + 1;
       i = Math.max(at, i); // what ends beyond the column begins the next one
     }
-    this.columns(columns, y, height, colourOf, Boolean(match));
+    this.columns(columns, y, height, colour, Boolean(match));
   }
 
   /** Columns of one pixel, as one shape. */
   columns(columns, y, height, colour, dimmed) {
-    const { context } = this;
+    const { context, stretch } = this, { grain } = stretch.level;
     const shape = (from, share, fill, alpha) => {
       context.fillStyle = fill;
       context.globalAlpha = alpha;
       context.beginPath();
       for (let k = 0; k < columns.length; ) {
-        const low = Math.round(y + height * (1 - from(k))), size = (n) => (share(n) > 0 ? Math.max(1, Math.round(height * share(n))) : 0);
+        const low = Math.round(y + height * (1 - from(k))), size = (n) => (share(n) > LEAST_SHARE ? Math.max(1, Math.round(height * share(n))) : 0);
         const high = size(k);
         let next = k + 4, width = 1;
         while (next < columns.length && columns[next] === columns[k] + width && size(next) === high && Math.round(y + height * (1 - from(next))) === low) { width++; next += 4; }
-        if (high) context.rect(columns[k], low - high, width, high);
+        if (high) context.rect(stretch.columnAt(columns[k]), low - high, width * grain, high);
         k = next;
       }
       context.fill();
@@ -158,16 +164,19 @@ class Painter {
   // ---- lanes
 
   drawLanes(sheet) {
-    const { view, theme } = this, context = (this.context = sheet.begin(theme.ground));
+    const { view, theme } = this;
+    sheet.fit();
     view.right = sheet.width - SCROLLBAR - 2;
     view.height = sheet.height;
-    this.arrows = [];
+    view.ratio = sheet.ratio;
+    view.arrange();
+    const context = sheet.begin(theme.ground), lines = view.visibleLines();
     this.laneY = new Map();
-    for (const line of view.visibleLines()) {
-      if (line.lane) this.laneY.set(line.lane.index, line.y + LANE / 2);
-    }
-    for (const line of view.visibleLines()) line.lane ? this.lane(line) : this.coreHeader(line);
-    if (view.showArrows) this.flagArrows();
+    for (const { lane, steps, y } of lines) if (lane && !steps) this.laneY.set(lane.index, y + LANE / 2);
+    this.bodies(sheet);
+    this.context = context;
+    for (const line of lines) this.front(line);
+    if (view.showArrows) this.flagArrows(lines);
     if (view.showCritical) this.critical();
     this.selection();
     this.cursor(context, RULER, sheet.height);
@@ -175,14 +184,40 @@ class Painter {
     this.scrollbar(context, sheet);
   }
 
-  coreHeader({ core, y, folded }) {
-    const { context, theme, view } = this;
-    context.fillStyle = theme.pale;
-    context.fillRect(0, y, view.right, HEADER);
-    context.fillStyle = theme.ink;
-    context.font = `bold ${FONT}`;
-    context.fillText(`${folded ? "▸" : "▾"} ${this.head.cores[core]}`, 4, y + HEADER / 2 + 1);
-    context.font = FONT;
+  // What does not hang on where the view is in time or from top to bottom is drawn in pieces, once for each zoom.
+
+  /** Put the pieces in view where they belong. */
+  bodies({ context, width, height, ratio }) {
+    const { view, pieces } = this, { level, shift } = view, wide = Math.round(SIDE * level.grain * ratio), tall = Math.round(SIDE * ratio);
+    pieces.show([level, view.meant, view.stepsShown, [...view.folded].join(), this.theme.patterns]);
+    const left = Math.round(GUTTER * ratio) - Math.round(shift * ratio), top = Math.round((RULER - view.scroll) * ratio);
+    const columns = (width - GUTTER) / (SIDE * level.grain), start = shift / (SIDE * level.grain);
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    let count = 0;
+    for (let down = Math.floor(view.scroll / SIDE); down * SIDE < view.scroll + height - RULER; down++) {
+      for (let across = Math.floor(start); across < start + columns; across++, count++) {
+        const picture = pieces.get(across, down, wide, tall, (its) => this.piece(prepared(its, ratio, this.theme.ground, wide, tall), level, across, down));
+        context.drawImage(picture, left + across * wide, top + down * tall);
+      }
+    }
+    pieces.keep(2 * count);
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  }
+
+  /** Draw what lies in a square: its number in time, and from top to bottom. */
+  piece(context, level, across, down) {
+    this.context = context;
+    this.stretch = new Stretch(level, across * SIDE, (across + 1) * SIDE, 0);
+    for (const line of this.view.lines()) {
+      const y = line.y - down * SIDE;
+      if (y + line.height <= 0 || y >= SIDE) continue;
+      if (line.steps) this.stepsBody(line.lane, y); else if (line.lane) this.laneBody(line.lane, y); else this.coreBody(line, y);
+    }
+  }
+
+  coreBody({ core, folded }, y) {
+    this.context.fillStyle = this.theme.pale;
+    this.context.fillRect(0, y, this.stretch.right, HEADER);
     if (folded) this.stripes(core, y);
   }
 
@@ -201,11 +236,10 @@ class Painter {
     });
   }
 
-  lane({ lane, y }) {
-    const { context, theme, view, model } = this, top = y + 2;
+  laneBody(lane, y) {
+    const { context, theme, view, model } = this, top = y + 2, { meant } = view;
     this.gaps(lane.core, top, BAR);
-    const [name, colour] = this.head.pipes[lane.pipe], strip = model.strip(lane), match = view.match(lane, strip);
-    const isMeant = view.isMeant;
+    const [, colour] = this.head.pipes[lane.pipe], strip = model.strip(lane), match = view.match(lane, strip);
     const boxes = { work: [], wait: [], dispatch: [], flags: [] };
     this.strip(strip, top, BAR, (i, left, right) => {
       const kind = strip.kind[i];
@@ -213,15 +247,14 @@ class Painter {
       else if (kind === DISPATCH) boxes.dispatch.push(i, left, right);
       else if (kind === SET) boxes.flags.push(i, left, right);
       else boxes.work.push(i, left, right);
-      if (kind === WAIT && this.arrows.length < MOST_ARROWS) this.arrows.push(strip.what[i]);
     }, colour, match);
     const each = (list, draw) => { for (let k = 0; k < list.length; k += 3) draw(strip.what[list[k]], list[k + 1], list[k + 2]); };
     context.fillStyle = colour;
     context.globalAlpha = 0.45;
     each(boxes.dispatch, (row, left, right) => context.fillRect(left, top + BAR - 6, right - left, 6));
-    each(boxes.work, (row, left, right) => this.drain(row, right, top));
+    this.drains(strip, top);
     each(boxes.work, (row, left, right) => {
-      context.globalAlpha = isMeant && !isMeant(row) ? 0.3 : 1;
+      context.globalAlpha = meant && !meant(row) ? 0.3 : 1;
       context.fillRect(left, top, right - left - (right - left > 4 ? 0.6 : 0), BAR);
     });
     context.globalAlpha = 1;
@@ -231,43 +264,107 @@ class Painter {
     each(boxes.wait, (row, left, right) => { if (right - left > 6) context.strokeRect(left + 0.5, top + 2.5, right - left - 1, BAR - 5); });
     context.fillStyle = theme.flag;
     each(boxes.flags, (row, left, right) => context.fillRect(left, top + 1, Math.max(1, right - left), BAR - 2));
-    context.fillStyle = theme.boxInk;
-    each(boxes.work, (row, left, right) => {
-      const label = right - left > 24 && (!isMeant || isMeant(row)) ? fitting(context, this.words.labels(row), right - left) : "";
-      if (label) context.fillText(label, left + 3, top + BAR / 2 + 0.5);
-    });
-    context.fillStyle = theme.ground;
-    context.fillRect(0, y, GUTTER, LANE);
-    context.fillStyle = colour;
-    context.fillRect(14, top + 2, 8, BAR - 4);
-    context.fillStyle = theme.ink;
-    context.fillText(name, 27, top + BAR / 2 + 0.5);
-    context.fillStyle = theme.soft;
-    context.textAlign = "right";
-    context.fillText(percent(view.busyShare(lane, strip)), GUTTER - 6, top + BAR / 2 + 0.5);
-    context.textAlign = "left";
   }
 
   /** Completion behind the end of occupancy: a thin line, because the next row is on its way. */
-  drain(row, right, top) {
-    const x = GUTTER + (this.model.end[row] - this.view.from) * this.view.scale;
-    if (x > right + 1) this.context.fillRect(right, top + BAR - 3, Math.min(x, this.view.right) - right, 3);
+  drains(strip, top) {
+    const { context, model, stretch } = this, { scale } = stretch.level, to = stretch.cycle(stretch.last);
+    for (let i = strip.busy.find(stretch.cycle(stretch.first)); i < strip.count && strip.start[i] < to; i++) {
+      if (strip.kind[i] !== WORK || (strip.stop[i] - strip.start[i]) * scale < NARROW) continue;
+      const right = stretch.x(strip.stop[i]), end = stretch.x(model.end[strip.what[i]]);
+      if (end > right + 1) context.fillRect(right, top + BAR - 3, Math.min(end, stretch.right) - right, 3);
+    }
+  }
+
+  /** Marked steps of a lane. */
+  stepsBody(lane, y) {
+    const { context, theme, model } = this, top = y + 1, height = STEPS - 1, strip = model.steps.strip(lane);
+    this.gaps(lane.core, top, height);
+    const boxes = [];
+    this.strip(strip, top, height, (i, left, right) => boxes.push(left, right), theme.line, null);
+    context.fillStyle = theme.pale;
+    for (let k = 0; k < boxes.length; k += 2) context.fillRect(boxes[k], top, boxes[k + 1] - boxes[k], height);
+    context.strokeStyle = theme.wait;
+    context.lineWidth = 1;
+    for (let k = 0; k < boxes.length; k += 2) context.strokeRect(boxes[k] + 0.5, top + 0.5, Math.max(0.5, boxes[k + 1] - boxes[k] - 1), height - 1);
+  }
+
+  // ---- what is drawn on the pieces: texts, and what hangs on the view
+
+  front(line) {
+    if (line.steps) this.stepsFront(line); else if (line.lane) this.laneFront(line); else this.coreFront(line);
+  }
+
+  coreFront({ core, y, folded }) {
+    const { context, theme } = this;
+    context.fillStyle = theme.pale;
+    context.fillRect(0, y, GUTTER, HEADER);
+    context.fillStyle = theme.ink;
+    context.font = `bold ${FONT}`;
+    context.fillText(`${folded ? "▸" : "▾"} ${this.head.cores[core]}`, 4, y + HEADER / 2 + 1);
+    context.font = FONT;
+  }
+
+  laneFront({ lane, y }) {
+    const { context, theme, view, words } = this, middle = y + 2 + BAR / 2 + 0.5, { meant } = view, strip = this.model.strip(lane);
+    context.fillStyle = theme.boxInk;
+    this.labels(strip, middle, (row) => (!meant || meant(row) ? words.labels(row) : []));
+    const [name, colour] = this.head.pipes[lane.pipe];
+    context.fillStyle = theme.ground;
+    context.fillRect(0, y, GUTTER, LANE);
+    context.fillStyle = colour;
+    context.fillRect(14, y + 4, 8, BAR - 4);
+    context.fillStyle = theme.ink;
+    context.fillText(name, 27, middle);
+    context.fillStyle = theme.soft;
+    context.textAlign = "right";
+    context.fillText(percent(view.busyShare(lane, strip)), GUTTER - 6, middle);
+    context.textAlign = "left";
+  }
+
+  stepsFront({ lane, y }) {
+    const { context, theme, model, words } = this, middle = y + STEPS / 2 + 1;
+    context.fillStyle = theme.ink;
+    this.labels(model.steps.strip(lane), middle, (row) => words.stepLabels(row));
+    context.fillStyle = theme.ground;
+    context.fillRect(0, y, GUTTER, STEPS);
+    context.fillStyle = theme.soft;
+    context.fillText("steps", 27, middle);
+  }
+
+  /** The texts of boxes at work that have room for one, where they can be seen. */
+  labels(strip, middle, labelsOf) {
+    const { context, view } = this;
+    for (const i of strip.longBetween(WORK, LABELLED / view.scale, view.from, view.to)) {
+      const left = Math.max(GUTTER, view.x(strip.start[i])), width = Math.min(view.right, view.x(strip.stop[i])) - left;
+      const label = width > LABELLED ? fitting(context, labelsOf(strip.what[i]), width) : "";
+      if (label) context.fillText(label, left + 3, middle);
+    }
   }
 
   /** Time of which there are no rows. */
   gaps(core, top, height) {
-    const { context, theme, view } = this;
+    const { context, theme, stretch } = this;
     for (const [first, last] of this.head.gaps[core] ?? []) {
-      const a = Math.max(GUTTER, view.x(first)), b = Math.min(view.right, view.x(last));
+      const a = Math.max(stretch.left, stretch.x(first)), b = Math.min(stretch.right, stretch.x(last));
       if (b <= a) continue;
       context.fillStyle = theme.hatch(context, theme.gap);
       context.fillRect(a, top, b - a, height);
     }
   }
 
-  flagArrows() {
-    if (this.arrows.length >= MOST_ARROWS) return;
-    for (const wait of this.arrows) for (const set of this.model.partners(wait)) this.arrow(set, wait, this.theme.soft, 0.8);
+  /** Of waits that can be seen, unless these are too many. */
+  flagArrows(lines) {
+    const { view, model } = this, waits = [];
+    for (const { lane, steps } of lines) {
+      if (!lane || steps) continue;
+      const strip = model.strip(lane);
+      for (const i of strip.longBetween(WAIT, NARROW / view.scale, view.from, view.to)) {
+        waits.push(strip.what[i]);
+        if (waits.length === MOST_ARROWS) return;
+      }
+    }
+    for (const wait of waits) for (const set of model.partners(wait)) this.arrow(set, wait, this.theme.soft, 0.8);
   }
 
   /** From where a flag is set to where its wait ends. */
@@ -386,7 +483,7 @@ class Painter {
     const places = Math.max(0, -Math.floor(Math.log10(step)));
     for (let k = Math.ceil(view.from * unit / step); k * step <= view.to * unit; k++) {
       const x = view.x(k * step / unit);
-      const text = (k * step).toLocaleString("en-US", { maximumFractionDigits: places, minimumFractionDigits: isWhole ? 0 : places });
+      const text = decimals(isWhole ? 0 : places).format(k * step);
       const wide = widthOf(context, text);
       context.fillText(text, Math.min(x + 3, view.right - wide), y);
       context.fillRect(x, top, 1, isWhole ? 5 : 4);
@@ -427,8 +524,10 @@ class Painter {
   }
 
   drawMemory(sheet) {
-    const { view, theme } = this, context = (this.context = sheet.begin(theme.ground));
-    const bands = (this.shownBands = this.bands(sheet.height));
+    const { view, theme } = this;
+    sheet.fit();
+    const context = (this.context = sheet.begin(theme.ground)), bands = (this.shownBands = this.bands(sheet.height));
+    this.stretch = view.stretch;
     if (!bands.length) {
       context.fillStyle = theme.soft;
       context.fillText(`nothing lies in on-chip memory of ${this.head.cores[view.core] ?? "this run"}`, GUTTER, sheet.height / 2);
@@ -478,11 +577,12 @@ class Painter {
       context.lineWidth = isChosen ? 3 : 0.6;
       if (right - left > 3 && tall > 3 || isChosen) context.strokeRect(left + 0.5, from + 0.5, right - left - 1, Math.max(1, tall - 1));
       context.lineWidth = 1;
-      if (right - left > 24 && tall >= 11) labels.push([place.name, model.columns.life_tile[life], left, right, from + tall / 2]);
+      const first = Math.max(left, GUTTER), room = Math.min(right, view.right) - first;
+      if (room > LABELLED && tall >= 11) labels.push([place.name, model.columns.life_tile[life], first, room, from + tall / 2]);
     }, colour, null);
     context.fillStyle = theme.boxInk;
-    for (const [name, tile, left, right, middle] of labels) {
-      const label = fitting(context, [...(tile >= 0 ? [`${name} tile ${number(tile)}`] : []), name], right - left);
+    for (const [name, tile, left, room, middle] of labels) {
+      const label = fitting(context, [...(tile >= 0 ? [`${name} tile ${number(tile)}`] : []), name], room);
       if (label) context.fillText(label, left + 4, middle);
     }
   }
@@ -531,7 +631,9 @@ class Painter {
   }
 
   drawMap(sheet) {
-    const { view, theme, head, model } = this, context = (this.context = sheet.begin(theme.ground));
+    const { view, theme, head, model } = this;
+    sheet.fit();
+    const context = (this.context = sheet.begin(theme.ground));
     const width = view.right - GUTTER, x = (cycle) => GUTTER + cycle / model.makespan * width, { cuts, shares } = head.use;
     Object.entries(shares).forEach(([pipe, parts], band) => {
       const y = 4 + band * (MAP_BAND + 2), [name, colour] = head.pipes[pipe];

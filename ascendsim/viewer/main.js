@@ -16,6 +16,7 @@ async function begin() {
   cautions.textContent = head.cautions.join(". ");
   cautions.hidden = !head.cautions.length;
   const view = new View(model, words, new Theme());
+  view.finder = new Finder(model, view);
   view.panels = new Panels(model, words, view);
   view.drawNow();
   view.drawNow(); // the first draws before the layout is known

@@ -51,6 +51,28 @@ class Strip extends Spans {
     }
     this.busy = new Spans(begun, done);
     this.worked = this.busy.sums(() => true);
+    this.long = [];
+  }
+
+  /** Intervals of a kind that take so many cycles at least, by time; found once for each zoom. */
+  longer(kind, cycles) {
+    if (this.long[kind]?.cycles !== cycles) {
+      const found = [];
+      for (let i = 0; i < this.count; i++) if (this.kind[i] === kind && this.stop[i] - this.start[i] >= cycles) found.push(i);
+      this.long[kind] = { cycles, found };
+    }
+    return this.long[kind].found;
+  }
+
+  /** Those of them that lie between two cycles, in part or as a whole. */
+  *longBetween(kind, cycles, from, to) {
+    const found = this.longer(kind, cycles);
+    let low = 0, high = found.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.stop[found[middle]] > from) high = middle; else low = middle + 1;
+    }
+    for (; low < found.length && this.start[found[low]] < to; low++) yield found[low];
   }
 
   /** Cycles in which it is busy between two. */
@@ -75,6 +97,7 @@ class Model {
     this._makeLanes();
     this._makeLives();
     this._makeCritical();
+    this.steps = new Steps(this);
   }
 
   _makeRows() {
@@ -155,7 +178,7 @@ class Model {
     this.lanesOf = new Map(this.cores.map((core) => [core, []]));
     for (const lane of this.lanes) this.lanesOf.get(lane.core).push(lane);
     // A scalar unit without rows of its own still dispatches those of the others.
-    const scalar = Number(Object.keys(this.head.pipes).find((pipe) => this.head.pipes[pipe][0] === "S"));
+    const scalar = this.scalar = Number(Object.keys(this.head.pipes).find((pipe) => this.head.pipes[pipe][0] === "S"));
     for (const [core, lanes] of this.lanesOf) {
       if (lanes.some((lane) => lane.pipe === scalar)) continue;
       lanes.unshift({ index: this.lanes.length, core, pipe: scalar, first: 0, last: 0, strip: null });
@@ -170,7 +193,7 @@ class Model {
   }
 
   isScalar(lane) {
-    return this.head.pipes[lane.pipe][0] === "S";
+    return lane.pipe === this.scalar;
   }
 
   _pipeStrip({ first, last }) {
@@ -181,9 +204,7 @@ class Model {
 
   /** The scalar unit takes the rows of its core in order: it works on its own and dispatches the others. */
   _scalarStrip({ core }) {
-    const rows = [];
-    for (const lane of this.lanesOf.get(core)) for (let i = lane.first; i < lane.last; i++) rows.push(i);
-    rows.sort((a, b) => this.number[a] - this.number[b]);
+    const rows = this.order(core);
     const Times = this.start.constructor;
     const start = new Times(rows.length), stop = new Times(rows.length), kind = new Uint8Array(rows.length);
     rows.forEach((row, i) => {
@@ -192,7 +213,25 @@ class Model {
       start[i] = own ? this.start[row] : stop[i] - this.head.dispatch_cycles;
       kind[i] = own ? this.kind[row] : DISPATCH;
     });
-    return new Strip(start, stop, Int32Array.from(rows), kind);
+    return new Strip(start, stop, rows, kind);
+  }
+
+  /** The rows of a core in the order of the program. */
+  order(core) {
+    this._orders ??= this._makeOrders();
+    return this._orders.get(core);
+  }
+
+  _makeOrders() {
+    const counts = new Map(this.cores.map((core) => [core, 0]));
+    for (const { core, first, last } of this.lanes) counts.set(core, counts.get(core) + last - first);
+    const orders = new Map(this.cores.map((core) => [core, new Int32Array(counts.get(core))])), filled = new Map();
+    for (const row of this.byNumber) {
+      const core = this.core(row), at = filled.get(core) ?? 0;
+      orders.get(core)[at] = row;
+      filled.set(core, at + 1);
+    }
+    return orders;
   }
 
   dispatched(row) {

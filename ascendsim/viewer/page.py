@@ -24,7 +24,10 @@ from ascendsim.viewer.columns import Column, packed
 from ascendsim.viewer.values import hints, values_of
 from ascendsim.words import cause_sentence
 
-SCRIPTS = ("data.js", "model.js", "words.js", "chart.js", "panel.js", "view.js", "main.js")
+SCRIPTS = (
+    *("data.js", "model.js", "steps.js", "words.js", "pieces.js", "chart.js", "panel.js", "find.js", "view.js"),
+    "main.js",
+)
 """In the order in which they are joined."""
 FILES = (
     ("report.md", "the report as text"),
@@ -58,8 +61,8 @@ def report_html(result: RunResult, looked_at: Mapping[int, RowView] | None = Non
     data = base64.b64encode(packed(head, columns)).decode()
     parts = {
         "TITLE": html.escape(f"{result.name} on {result.device.name}"),
-        "STYLE": _file("view.css"),
-        "SCRIPT": "\n".join(_file(name) for name in SCRIPTS),
+        "STYLE": _slim(_file("view.css")),
+        "SCRIPT": _slim("\n".join(_file(name) for name in SCRIPTS)),
         "DATA": data,
     }
     return re.sub(r"@(TITLE|STYLE|SCRIPT|DATA)@", lambda found: parts[found[1]], _file("page.html"))
@@ -67,6 +70,12 @@ def report_html(result: RunResult, looked_at: Mapping[int, RowView] | None = Non
 
 def _file(name: str) -> str:
     return resources.files("ascendsim.viewer").joinpath(name).read_text(encoding="utf-8")
+
+
+def _slim(text: str) -> str:
+    """Leave indentation out, and lines that are empty or one comment: what a page is sent with, not read for."""
+    lines = (line.strip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line and not re.fullmatch(r"//.*|/\*.*\*/", line))
 
 
 def _content(result: RunResult) -> tuple[dict[str, Any], dict[str, Column]]:

@@ -2,25 +2,30 @@
 // What is seen of the run, and how keys and pointer change it.
 
 const LEAST_CYCLES = 8, NEAR = 4, CLICK = 3;
+const LEAST_STEP = 12; // pixels of a usual step; steps are not shown if they were narrower
+const SAME_SCALE = 1e-6; // by which scales of one zoom may differ: panning rounds both ends of the view
+
+const NO_STEPS = "not known here; the cycles of each over the whole run are in the overview";
 
 const KEYS = [
   ["← →", "pan"], ["↑ ↓, PageUp PageDown", "scroll through the cores"], ["+ −", "zoom in, out"], ["0", "the whole run"],
   ["Home End", "begin, end of the run"], ["[ ]", "instruction before, behind, in the lane"], ["j or Enter", "from a flag to its partner, and back"],
   ["w", "to what released the selected instruction"], ["n p", "next finding, the one before"], ["s", "source line of the selected instruction"],
-  ["l", "next instruction of the chosen source line"], ["m", "memory of the next core"], ["a", "arrows of flags"], ["c", "critical path"],
+  ["l", "next instruction of the chosen source line"], ["/", "search: then Enter, Shift+Enter to the next match, the one before; Esc ends it"], ["m", "memory of the next core"], ["a", "arrows of flags"], ["c", "critical path"], ["t", "marked steps"],
   ["f", "fold or unfold all cores"], ["Esc", "select nothing"], ["?", "this help"],
 ];
 const POINTER = [
   ["wheel", "zoom where the pointer is; over the names, or with Alt: scroll through the cores; with Shift: pan"],
-  ["drag", "pan; on the ruler, or with Shift, zoom to the range"], ["click", "select; a selected flag: go to its partner; a core's name: fold it"],
+  ["drag", "pan; on the ruler, or with Shift, zoom to the range"], ["click", "select; a selected flag: go to its partner; a core's name: fold it; a step: its first instruction"],
   ["double click", "zoom in on it"],
 ];
 
 class View {
   constructor(model, words, theme) {
     Object.assign(this, { model, words, theme, head: model.head });
-    Object.assign(this, { from: 0, to: model.makespan, scroll: 0, right: GUTTER + 800, height: 400 });
-    Object.assign(this, { selected: -1, life: null, pointer: null, range: null, line: -1, showArrows: true, showCritical: true });
+    Object.assign(this, { from: 0, to: model.makespan, scroll: 0, right: GUTTER + 800, height: 400, ratio: 1 });
+    Object.assign(this, { selected: -1, life: null, pointer: null, range: null, line: -1, meant: null });
+    Object.assign(this, { showArrows: true, showCritical: true, showSteps: true, stepsShown: false, pointerY: null });
     this.folded = new Set();
     this.core = model.cores[0] ?? 0;
     this.painter = new Painter(model, words, this, theme);
@@ -36,9 +41,29 @@ class View {
 
   // ---- geometry
 
-  get scale() { return (this.right - GUTTER) / (this.to - this.from); }
-  x(cycle) { return GUTTER + (cycle - this.from) * this.scale; }
-  cycle(x) { return this.from + (x - GUTTER) / this.scale; }
+  /** How far it is zoomed in, and from which cycle its columns are counted: a new level begins where the view does. */
+  get level() {
+    const scale = (this.right - GUTTER) / (this.to - this.from), { ratio } = this, known = this._level;
+    if (known && known.ratio === ratio && Math.abs(scale / known.scale - 1) < SAME_SCALE) return known;
+    return (this._level = { scale, ratio, grain: Math.max(1, Math.round(ratio)) / ratio, from: this.from });
+  }
+
+  get scale() { return this.level.scale; }
+
+  /** Pixels from where the level's columns begin to the view's left edge; whole columns, so that to pan moves columns and changes none. */
+  get shift() {
+    const { scale, grain, from } = this.level;
+    return Math.round((this.from - from) * scale / grain) * grain;
+  }
+
+  /** What is in view. */
+  get stretch() {
+    const { level, shift } = this, first = Math.round(shift / level.grain);
+    return new Stretch(level, first, first + Math.ceil((this.right - GUTTER) / level.grain), GUTTER);
+  }
+
+  x(cycle) { return GUTTER + (cycle - this.level.from) * this.scale - this.shift; }
+  cycle(x) { return this.level.from + (x - GUTTER + this.shift) / this.scale; }
 
   /** Headers and lanes from top to bottom, y from the first. */
   *lines() {
@@ -48,14 +73,19 @@ class View {
       yield { core, folded, lane: null, y, height: HEADER };
       y += HEADER;
       if (folded) continue;
-      for (const lane of this.model.lanesOf.get(core)) { yield { core, lane, y, height: LANE }; y += LANE; }
+      for (const lane of this.model.lanesOf.get(core)) {
+        if (this.stepsShown && this.model.steps.isOn(lane)) { yield { core, lane, steps: true, y, height: STEPS }; y += STEPS; }
+        yield { core, lane, y, height: LANE };
+        y += LANE;
+      }
       y += 2;
     }
   }
 
   get contentHeight() {
-    const lanes = this.model.lanes.filter((lane) => !this.folded.has(lane.core)).length;
-    return this.model.cores.length * HEADER + (this.model.cores.length - this.folded.size) * 2 + lanes * LANE + 4;
+    let end = 0;
+    for (const { y, height } of this.lines()) end = y + height;
+    return end + 6;
   }
 
   visibleLines() {
@@ -65,6 +95,22 @@ class View {
       if (y + line.height > RULER && y < this.height) found.push({ ...line, y });
     }
     return found;
+  }
+
+  get hasRoomForSteps() { return this.model.steps.usual * this.scale >= LEAST_STEP; }
+
+  /** Steps come and go with the zoom; what is under the pointer stays there, or the selected row, or what is on top. */
+  arrange() {
+    const shown = this.showSteps && this.hasRoomForSteps;
+    if (shown === this.stepsShown) return;
+    const lane = this.model.lanes[this.model.laneOf[this.selected]], lines = this.visibleLines().filter((line) => !line.steps);
+    const at = this.pointerY ?? lines.find((line) => lane && line.lane === lane)?.y ?? RULER;
+    const kept = lines.find((line) => at < line.y + line.height);
+    const y = () => [...this.lines()].find((line) => !line.steps && line.core === kept.core && line.lane === kept.lane).y;
+    const before = kept ? y() : 0;
+    this.stepsShown = shown;
+    if (kept) this.scroll += y() - before;
+    this.scroll = this.within(this.scroll);
   }
 
   /** Share of what is in view that a lane was at work. */
@@ -104,8 +150,13 @@ class View {
   }
 
   scrollBy(pixels) {
-    this.scroll = Math.min(Math.max(0, this.scroll + pixels), Math.max(0, this.contentHeight - (this.height - RULER)));
+    this.scroll = this.within(this.scroll + pixels);
     this.draw();
+  }
+
+  /** The nearest place to scroll to. */
+  within(scroll) {
+    return Math.round(Math.min(Math.max(0, scroll), Math.max(0, this.contentHeight - (this.height - RULER))));
   }
 
   foldAll() {
@@ -127,6 +178,12 @@ class View {
     this.draw();
   }
 
+  setSteps(isOn) {
+    this.showSteps = isOn;
+    this.draw();
+    if (isOn && !this.hasRoomForSteps) this.say("marked steps are shown when you zoom in");
+  }
+
   say(text) { document.getElementById("status").textContent = text; }
 
   // ---- selecting
@@ -135,6 +192,7 @@ class View {
     this.selected = row;
     this.life = null;
     this.panels.row(row);
+    this.finder.tell();
     if (row >= 0) {
       this.setCore(this.model.core(row));
       const operand = this.model.operands(row).find((one) => one.memory !== "GM");
@@ -174,7 +232,7 @@ class View {
     const lane = this.model.lanes[this.model.laneOf[row]];
     this.folded.delete(lane.core);
     for (const line of this.lines()) {
-      if (line.lane === lane && (line.y < this.scroll || line.y + LANE > this.scroll + this.height - RULER)) {
+      if (line.lane === lane && !line.steps && (line.y < this.scroll || line.y + LANE > this.scroll + this.height - RULER)) {
         this.scrollBy(line.y - this.scroll - (this.height - RULER) / 2);
       }
     }
@@ -244,21 +302,24 @@ class View {
 
   // ---- a source line
 
-  get isMeant() {
-    const { instructions } = this.head, { instruction } = this.model.columns;
-    return this.line < 0 ? null : (row) => instructions[instruction[row]][2] === this.line;
-  }
-
-  /** Sums of a lane's rows of the chosen line, null if none is chosen. */
+  /** Sums of a lane's rows that are meant, null if all are. */
   match(lane, strip) {
-    if (this.line < 0) return null;
-    if (lane.matched !== this.line) { lane.matched = this.line; lane.matchSums = strip.sumsOf(this.isMeant); }
+    if (!this.meant) return null;
+    if (lane.matched !== this.meant) { lane.matched = this.meant; lane.matchSums = strip.sumsOf(this.meant); }
     return lane.matchSums;
   }
 
+  /** Choose a kernel line, -1 for none. */
   showLine(line) {
+    const { instructions } = this.head, { instruction } = this.model.columns;
     this.line = line;
+    this.mean(line < 0 ? null : (row) => instructions[instruction[row]][2] === line);
     this.panels.line(line);
+  }
+
+  /** Pale all rows but some; null for none. */
+  mean(isMeant) {
+    this.meant = isMeant;
     this.draw();
   }
 
@@ -279,7 +340,9 @@ class View {
     if (!line) return null;
     if (!line.lane) return { core: line.core };
     if (x < GUTTER || x > this.right) return { lane: line.lane };
-    const strip = this.model.strip(line.lane), cycle = this.cycle(x), at = strip.find(cycle);
+    const cycle = this.cycle(x);
+    if (line.steps) return { lane: line.lane, cycle, step: this.hitStep(this.model.steps.strip(line.lane), cycle) };
+    const strip = this.model.strip(line.lane), at = strip.find(cycle);
     let best = -1, nearest = NEAR;
     for (let i = Math.max(0, at - 3); i < Math.min(strip.count, at + 4); i++) {
       const left = this.x(strip.start[i]), right = this.x(strip.stop[i]);
@@ -288,6 +351,12 @@ class View {
       if (away < nearest || (away === nearest && best < 0)) { nearest = away; best = i; }
     }
     return { lane: line.lane, row: best < 0 ? -1 : strip.what[best], dispatch: best >= 0 && strip.kind[best] === DISPATCH, strip, at, cycle };
+  }
+
+  /** The first row of the step at a cycle, and when it is, null if there is none. */
+  hitStep(strip, cycle) {
+    const near = NEAR / this.scale, at = [strip.find(cycle), strip.find(cycle - near)].find((i) => i < strip.count && strip.start[i] <= cycle + near);
+    return at === undefined ? null : { row: strip.what[at], start: strip.start[at], stop: strip.stop[at] };
   }
 
   hitMemory(x, y) {
@@ -306,6 +375,8 @@ class View {
     if (!hit) return null;
     if (hit.place) return [`${hit.place.name} in ${hit.place.memory}`, this.words.lifeFacts(hit.place, hit.at)];
     if (!hit.lane) return null;
+    if (hit.step) return [`step ${this.model.steps.name(hit.step.row)}`, this.words.stepFacts(hit.lane, hit.step)];
+    if (hit.step === null) return this.model.isMissing(hit.lane.core, hit.cycle) ? ["no rows kept here", [["lane", this.words.lane(hit.lane)], ["steps", NO_STEPS]]] : null;
     if (hit.row >= 0 && hit.row !== undefined) {
       const title = this.words.title(hit.row);
       return [hit.dispatch ? `dispatch of ${title}` : title, this.words.facts(hit.row)];
@@ -348,6 +419,8 @@ class View {
     on("help-button", () => this.help());
     on("arrows", (event) => { this.showArrows = event.target.checked; this.draw(); }, "change");
     on("critical", (event) => { this.showCritical = event.target.checked; this.draw(); }, "change");
+    on("steps", (event) => this.setSteps(event.target.checked), "change");
+    document.getElementById("steps-label").hidden = !this.model.steps.areThere;
     const chooser = document.getElementById("core");
     chooser.replaceChildren(...this.model.cores.map((core) => element("option", { value: core }, this.head.cores[core])));
     chooser.addEventListener("change", () => this.setCore(Number(chooser.value)));
@@ -374,6 +447,7 @@ class View {
     canvas.addEventListener("pointermove", (event) => {
       const [x, y] = point(event);
       this.pointer = this.cycle(x);
+      this.pointerY = name === "lanes" ? y : null;
       if (!held) { this.showTip(event, hit(event)); return this.draw(); }
       held.moved ||= Math.abs(x - held.x) > CLICK || Math.abs(y - held.y) > CLICK;
       if (!held.moved) return;
@@ -393,7 +467,7 @@ class View {
       }
       if (!was.moved) this.click(hit(event));
     });
-    canvas.addEventListener("pointerleave", () => { this.pointer = null; this.tip.hidden = true; this.draw(); });
+    canvas.addEventListener("pointerleave", () => { this.pointer = this.pointerY = null; this.tip.hidden = true; this.draw(); });
     canvas.addEventListener("dblclick", (event) => this.zoom(0.25, this.cycle(point(event)[0])));
   }
 
@@ -401,6 +475,7 @@ class View {
     if (!hit) return this.select(-1, { open: false });
     if (hit.place) return this.selectLife(hit.place, hit.at);
     if (!hit.lane) return this.fold(hit.core);
+    if (hit.step) return this.select(hit.step.row);
     if (hit.row === undefined || hit.row < 0) return this.setCore(hit.lane.core);
     if (hit.row === this.selected && this.model.partners(hit.row).length) return this.jump();
     this.turn = -1;
@@ -446,7 +521,8 @@ class View {
       s: () => { if (this.selected >= 0) this.showLine(this.model.line(this.selected)); }, l: () => this.goToLine(true),
       m: () => { const { cores } = this.model; this.setCore(cores[(cores.indexOf(this.core) + 1) % cores.length]); },
       a: () => document.getElementById("arrows").click(), c: () => { if (this.model.critical.length) document.getElementById("critical").click(); },
-      f: () => this.foldAll(), Escape: () => { this.tip.hidden = true; this.showLine(-1); this.select(-1, { open: false }); }, "?": () => this.help(),
+      t: () => { if (this.model.steps.areThere) document.getElementById("steps").click(); }, "/": () => this.finder.focus(),
+      f: () => this.foldAll(), Escape: () => { this.tip.hidden = true; this.finder.clear(); this.showLine(-1); this.select(-1, { open: false }); }, "?": () => this.help(),
     };
     const act = anywhere[event.key] ?? (isOfCharts ? ofCharts[event.key] : undefined);
     if (!act) return;
@@ -464,6 +540,7 @@ class View {
       [swatch(`background:repeating-linear-gradient(135deg, ${theme.wait} 0 2px, transparent 2px 5px)`), "held by a flag, a buffer or a barrier"],
       [swatch(`background:${theme.flag};width:3px`), "a flag is set"],
       [swatch(`background:linear-gradient(transparent 70%, ${theme.soft} 0)`), "behind a box: still draining, the pipe is free; on S: dispatching"],
+      ...(this.model.steps.areThere ? [[swatch(`background:${theme.pale}`), "above a lane, when you zoom in: a marked step; with … some of its rows are not here"]] : []),
       ["columns", "where boxes are too narrow: height is the share of time at work, grey on top held"],
       ...(this.model.critical.length ? [[swatch(`background:${theme.critical}`), "critical path"]] : []),
     ];

@@ -3,6 +3,14 @@
 
 const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 const number = (value) => whole.format(value);
+const thousandths = new Intl.NumberFormat("en-US", { maximumFractionDigits: 3 }), formats = new Map();
+
+/** How numbers with so many decimals are written. */
+function decimals(places) {
+  if (!formats.has(places)) formats.set(places, new Intl.NumberFormat("en-US", { minimumFractionDigits: places, maximumFractionDigits: places }));
+  return formats.get(places);
+}
+
 const cycles = (value) => `${number(value)} ${value === 1 ? "cycle" : "cycles"}`;
 const hex = (value) => `0x${value.toString(16)}`;
 const percent = (share) => `${(100 * share).toFixed(1)}%`;
@@ -26,7 +34,7 @@ class Words {
   }
 
   us(cycle) {
-    return `${(cycle / this.head.clock_mhz).toLocaleString("en-US", { maximumFractionDigits: 3 })} µs`;
+    return `${thousandths.format(cycle / this.head.clock_mhz)} µs`;
   }
 
   span(from, to) {
@@ -41,6 +49,22 @@ class Words {
   labels(row) {
     const [name, mnemonic] = this.model.op(row), size = this.model.instruction(row)[4];
     return [...(size ? [`${name} ${size}`] : []), name, mnemonic];
+  }
+
+  /** What stands in a step, best first: the step, then without what it lies in; with dots where rows of it are missing. */
+  stepLabels(row) {
+    const { here, all } = this.model.steps.rows(row), parts = this.model.steps.name(row).split("/");
+    return parts.map((_, i) => parts.slice(i).join("/") + (here < all ? " …" : ""));
+  }
+
+  /** What there is to say of a step of a lane. */
+  stepFacts(lane, { row, start, stop }) {
+    const tile = this.model.tile(row), { here, all } = this.model.steps.rows(row);
+    return [
+      ["lane", this.lane(lane)], ["cycles", this.span(start, stop)], ...(tile >= 0 ? [["tile", number(tile)]] : []),
+      ["first", this.title(row)], ["line", this.head.lines[this.model.line(row)]],
+      ...(here < all ? [["rows", `${number(here)} of ${number(all)} are here`]] : []),
+    ];
   }
 
   title(row) {

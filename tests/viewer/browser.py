@@ -91,14 +91,16 @@ class Browser:
         message, _, self._rest = self._rest.partition(b"\0")
         return json.loads(message)
 
-    def open(self, file, width=1280, height=800, scheme="light"):
-        """Open a file and wait until its run is shown."""
+    def open(self, file, width=1280, height=800, scheme="light", ratio=1):
+        """Open a file, with so many pixels of the screen to one of the page, and wait until its run is shown."""
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
         session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, session)
         for domain in ("Page", "Runtime", "Log", "Network"):
             page.ask(f"{domain}.enable")
-        page.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        page.ask(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=ratio, mobile=False
+        )
         page.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         page.ask("Page.navigate", url=Path(file).absolute().as_uri())
         page.wait("window.viewer !== undefined")
@@ -135,9 +137,9 @@ class Page:
         """Wait until what was asked for is drawn."""
         self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
 
-    def key(self, key, text=None):
+    def key(self, key, text=None, modifiers=0):
         """Press and release a key."""
-        code = {"key": key} | ({"text": text or key} if len(key) == 1 or text else {})
+        code = {"key": key, "modifiers": modifiers} | ({"text": text or key} if len(key) == 1 or text else {})
         if key == "Tab":
             code |= {"code": "Tab", "windowsVirtualKeyCode": 9}
         if key == "Enter":

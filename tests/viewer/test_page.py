@@ -5,6 +5,7 @@ import json
 import re
 import zlib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,6 +81,19 @@ def test_the_page_names_no_other_host(added):
     text = report_html(added)
     assert not re.search(r"https?://|//[a-z]+\.|@import|url\(", re.sub(r'id="data">[^<]*<', "", text))
     assert "default-src 'none'" in text
+
+
+def test_style_and_scripts_are_sent_without_comments(added):
+    """Line by line what the files hold; a text over several lines would lose its indentation, so there is none."""
+    style, script = (
+        re.search(rf"<{tag}>\n(.*?)</{tag}>", report_html(added), re.DOTALL)[1] for tag in ("style", "script")
+    )
+    for sent, names in ((style, ["view.css"]), (script, page.SCRIPTS)):
+        texts = [(Path(page.__file__).parent / name).read_text() for name in names]
+        lines = [line.strip() for text in texts for line in text.splitlines()]
+        assert sent.splitlines() == [line for line in lines if line and not line.startswith(("//", "/*"))]
+        assert all(line.endswith("*/") for line in lines if line.startswith("/*"))
+        assert all(line.count("`") % 2 == 0 for line in lines)
 
 
 def test_the_same_run_gives_the_same_bytes(added, tmp_path):
