@@ -37,6 +37,7 @@ from ascendsim.errors import (
 )
 from ascendsim.files import parse_toml
 from ascendsim.progress import COMPILING
+from ascendsim.terms import DEFAULT_SOC
 
 if TYPE_CHECKING:
     from ascendsim.result import RunResult
@@ -310,7 +311,7 @@ def tmpsize(
     picture: Annotated[Path | None, typer.Option("--out", help="Folder for a picture of the curve.")] = None,
     svg: Annotated[bool, typer.Option("--svg", help="With --out: the picture as SVG, too.")] = False,
     export: Annotated[Path | None, typer.Option(help="Folder for the tiling: TOML, and host lines in AscendC.")] = None,
-    soc: Soc = "Ascend910B1",
+    soc: Soc = DEFAULT_SOC,
     arch: Annotated[
         int | None, typer.Option(help="An architecture number instead of a part (--soc is not used): sizes only.")
     ] = None,
@@ -453,7 +454,7 @@ def fag(
         bool, typer.Option("--deterministic", help="The system option: sums in a fixed order.")
     ] = False,
     interface: Annotated[str | None, typer.Option(help="Whose page: seed or current (default).")] = None,
-    soc: Annotated[str | None, typer.Option("--soc", help="Part, default Ascend910B1.")] = None,
+    soc: Annotated[str | None, typer.Option("--soc", help=f"Part, default {DEFAULT_SOC}.")] = None,
     tensors: Annotated[
         list[str] | None,
         typer.Option(
@@ -505,7 +506,7 @@ def fsg(
         str, typer.Option("--q-seq-len", help="qSeqLen, length of each item: 487,16,532,413.", metavar="N,N,...")
     ],
     rsv: Annotated[str | None, typer.Option(help="The eight reserved bytes; default 0,0,0,0,0,0,0,0.")] = None,
-    soc: Soc = "Ascend910B1",
+    soc: Soc = DEFAULT_SOC,
     tensors: Annotated[
         list[str] | None,
         typer.Option(
@@ -574,7 +575,7 @@ def lag(
     next_tokens: Annotated[int | None, typer.Option("--next-tokens", help="nextTokens; not read.")] = None,
     sparse_mode: Annotated[int | None, typer.Option("--sparse-mode", help="sparseMode; not read.")] = None,
     inner_precise: Annotated[int | None, typer.Option("--inner-precise", help="innerPrecise, 1.")] = None,
-    soc: Annotated[str | None, typer.Option("--soc", help="Part, default Ascend910B1.")] = None,
+    soc: Annotated[str | None, typer.Option("--soc", help=f"Part, default {DEFAULT_SOC}.")] = None,
     order: Annotated[
         str | None, typer.Option(help="operator (default), or unfolded: the triangle as a square, to compare.")
     ] = None,

@@ -312,6 +312,9 @@ class MmadOrder(Enum):
     """The products of a fractal along k are added exactly, and the sum rounded to float once for each fractal."""
 
 
+DEFAULT_SOC = "Ascend910B1"
+"""The part where none is named."""
+
 DATABLOCK_BYTES = 32
 """A datablock, the unit of UB addresses and strides."""
 

@@ -3,9 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
+from typing import Final
 
 from ascendsim.device import CubeCost, Device
 from ascendsim.op_host.matmul_base import BaseBlock
+
+MATMULS: Final = 5
+"""Matrix products of the backward pass, which count as work: S, dA (or dP), dQ, dK, dV."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,11 @@ class Phase:
     name: str
     cycles: int
     binds: str
+
+
+def score_flop(d: int, dv: int) -> int:
+    """Return the floating-point operations of a score in these products, for head sizes of query and value."""
+    return 2 * (3 * d + 2 * dv)
 
 
 def product_cycles(m: int, n: int, k: int, base: BaseBlock, cost: CubeCost) -> int:
