@@ -17,6 +17,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendsim.errors import InputError
 from ascendsim.op_host.fag_band import batch_tokens, has_prefix, wide_band
 from ascendsim.op_host.fag_call import ALL_TOKENS, PREFIX_MODES, FagCall
 from ascendsim.op_host.fag_result import FagTiling
@@ -353,6 +354,18 @@ def dealing(call: FagCall, tiling: FagTiling) -> Dealing | None:
     if tiling.template not in _DEALERS or tiles_of_a_head(call, tiling) > MOST_BLOCKS:
         return None
     return _DEALERS[tiling.template](call, tiling)
+
+
+def required_dealing(call: FagCall, tiling: FagTiling) -> Dealing:
+    """Return who computes which scores, for a kernel.
+
+    Raises:
+        InputError: there are more than `MOST_BLOCKS`.
+    """
+    found = dealing(call, tiling)
+    if found is None:
+        raise InputError("the call has more blocks of scores than are looked at one by one; make S1 and S2 smaller")
+    return found
 
 
 def tiles_of_a_head(call: FagCall, tiling: FagTiling) -> int:

@@ -13,15 +13,13 @@ from typing import Final
 from ascendsim.errors import InputError
 from ascendsim.op_host.fag_call import COMPRESSED_MASK_MODES, FagCall, as_float32
 from ascendsim.op_host.fag_dealing import Block, Dealing, dealing
-from ascendsim.op_host.fag_parts import BUFFERS, Product, Rows, product_tiling
+from ascendsim.op_host.fag_parts import BITS, BUFFERS, Product, Rows, call_rows, product_tiling, workspace_parts
 from ascendsim.op_host.fag_result import FagTiling, Matmuls, PostPass, PrePass, UnitSplit
 from ascendsim.op_host.matmul import MatmulTiling
 from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, FRACTAL_BYTES, align_up, ceil_div
 
 LEAST_TEMP_BYTES: Final = 1024
 """What the library calls ask for at least."""
-BITS: Final = 8
-"""Scores that a byte of a dropout mask in bits stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,9 +319,9 @@ def whole_heads_kernel(
     products = _products(call, tiling)
     parts = products.d_a, products.scores, products.dq, products.dk, products.dv
     l1_bytes = max(one.l1_elements(heads) for one in parts) * call.element_bytes
-    starts = _starts(tiling)
-    both = starts["S and dA"][1]
-    buffer_bytes = starts["A and dS"][1] // (2 * BUFFERS)
+    rows, parts_of = call_rows(shape), workspace_parts(tiling.terms)
+    both, tiles, drop = parts_of["S and dA"], parts_of["A and dS"], parts_of.get("dropout mask")
+    buffer_bytes = tiles.bytes // (2 * BUFFERS)
     return WholeHeadsTiling(
         names=names,
         call=call,
@@ -332,20 +330,20 @@ def whole_heads_kernel(
         workspace_bytes=tiling.workspace_bytes,
         dealing=deal,
         split=tiling.split,
-        query=Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.d),
-        key=Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.d),
-        value=Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.dv),
-        out=Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.dv),
+        query=rows.query,
+        key=rows.key,
+        value=rows.value,
+        out=rows.out,
         areas=GmAreas(
-            drop=starts.get("dropout mask", (0, 0))[0],
-            d_a=starts["S and dA"][0],
-            scores=starts["S and dA"][0] + both // 2,
-            dq=starts["dQ sums"][0],
-            dk=starts["dK sums"][0],
-            a=starts["A and dS"][0],
-            d_s=starts["A and dS"][0] + BUFFERS * buffer_bytes,
+            drop=drop.at if drop else 0,
+            d_a=both.at,
+            scores=both.at + both.bytes // 2,
+            dq=parts_of["dQ sums"].at,
+            dk=parts_of["dK sums"].at,
+            a=tiles.at,
+            d_s=tiles.at + BUFFERS * buffer_bytes,
         ),
-        aiv_bytes=both // 2 // tiling.tiles.used_cores,
+        aiv_bytes=both.bytes // 2 // tiling.tiles.used_cores,
         buffer_bytes=buffer_bytes,
         width=tiling.split.s2_aligned,
         row_columns=tiling.tiles.row_term_columns or 0,
@@ -375,15 +373,6 @@ def _check(call: FagCall, tiling: FagTiling, ub: WholeHeadsUb) -> None:
             f"template {tiling.template}: {ub.temp_bytes} B of UB are left for the temps of library calls, they need "
             f"{LEAST_TEMP_BYTES}; prescribe fewer units"
         )
-
-
-def _starts(tiling: FagTiling) -> dict[str, tuple[int, int]]:
-    """Return (first byte, bytes) of the parts of the workspace by name."""
-    starts, at = {}, 0
-    for term in tiling.terms:
-        starts[term.name] = at, term.bytes
-        at += term.bytes
-    return starts
 
 
 def _mask_at(call: FagCall) -> int | None:
@@ -418,8 +407,7 @@ def _products(call: FagCall, tiling: FagTiling) -> BatchProducts:
     assert tiling.matmuls is not None
     base: Matmuls = tiling.matmuls
     shape, is_nz, is_sum_nz = call.shape, tiling.tiles.is_score_nz, tiling.tiles.is_gradient_nz
-    query = Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.d)
-    key = Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.d)
+    query, key = call_rows(shape).query, call_rows(shape).key
     pitch = shape.s1 * CUBE_SIDE if is_nz else shape.s2_aligned
     scores = Product(
         shape.s1, shape.s2, shape.d, query.pitch, key.pitch, pitch, base.scores, b_transposed=True, c_is_nz=is_nz

@@ -9,11 +9,11 @@ from typing import Protocol
 
 from ascendsim.dtypes import UINT8
 from ascendsim.memory import GlobalTensor
-from ascendsim.op_host.fag_call import PREFIX_MODES, FagCall
+from ascendsim.op_host.fag_call import PREFIX_MODES
 from ascendsim.op_host.fag_dealing import Block
-from ascendsim.op_host.fag_parts import BiasRows, Rows
-from ascendsim.op_kernel.fag_tensors import Tensors
-from ascendsim.op_kernel.fag_tiles import Bias, Dropout, SubTile
+from ascendsim.op_host.fag_parts import BiasRows
+from ascendsim.op_kernel.fag_tensors import HasCall, Tensors
+from ascendsim.op_kernel.fag_tiles import Bias, Dropout, Masks, SubTile
 
 SMALL_MASK = 2048
 """Rows and columns of a compressed mask."""
@@ -29,20 +29,8 @@ class Kept(Protocol):
         """Where it begins [floats]; None where it stays in bits or there is none."""
 
 
-class HasOptions(Protocol):
+class HasOptions(HasCall, Protocol):
     """A kernel's tiling, as far as it says what lies in optional tensors."""
-
-    @property
-    def call(self) -> FagCall:
-        """As the kernel gets it."""
-
-    @property
-    def query(self) -> Rows:
-        """Rows of query."""
-
-    @property
-    def key(self) -> Rows:
-        """Rows of key."""
 
     @property
     def areas(self) -> Kept:
@@ -81,6 +69,11 @@ class MasksAt:
 def part_of(gm: GlobalTensor | None, begin: int | None) -> GlobalTensor | None:
     """Return a tensor from an element on, None without a tensor or a begin."""
     return None if gm is None or begin is None else gm[begin]
+
+
+def masks_of(mask: GlobalTensor | None, at: MasksAt) -> Masks:
+    """Return the masks of a sub-tile, in the mask of its block."""
+    return Masks(part_of(mask, at.hides), part_of(mask, at.beside), part_of(mask, at.keeps))
 
 
 # ---- attention mask --------------------------------------------------------------------------------------------------

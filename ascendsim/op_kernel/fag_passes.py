@@ -11,14 +11,14 @@ from ascendsim.dtypes import FLOAT, HALF, UINT8
 from ascendsim.isa.forms import BinaryRepeatParams
 from ascendsim.isa.move import DataCopyExtParams, DataCopyPadExtParams, DataCopyParams
 from ascendsim.memory import GlobalTensor, LocalTensor
-from ascendsim.op_host.fag_parts import Rows, nz_sum_at
+from ascendsim.op_host.fag_parts import BITS, Rows, nz_sum_at
 from ascendsim.op_host.fag_passes import NZ_BUFFERS
 from ascendsim.op_host.fag_result import FagTiling, PostPass, PrePass
 from ascendsim.op_host.fag_same_ab import RowTermUb, SameAbTiling
 from ascendsim.op_host.fag_tiling_same_ab import NZ_SPARE
 from ascendsim.op_host.softmax import soft_max_grad_tiling_func
 from ascendsim.op_kernel.attention import pass_on
-from ascendsim.op_kernel.fag_tiles import BITS, NZ_BLOCKS, nz_to_rows
+from ascendsim.op_kernel.fag_tiles import NZ_BLOCKS, nz_to_rows
 from ascendsim.op_kernel.softmax_grad import softmax_grad_front
 from ascendsim.op_kernel.softmax_grad_call import LANES, ROW_GROUP
 from ascendsim.record import AiCore, tile

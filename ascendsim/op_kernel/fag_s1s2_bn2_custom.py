@@ -44,7 +44,6 @@ from ascendsim.op_kernel.fag_s1s2_bn2_heads import Head, finished_heads
 from ascendsim.op_kernel.fag_s1s2_bn2_places import (
     blocks_of,
     key_sums,
-    query_head,
     query_sums,
     scores_at,
     tiles_at,
@@ -153,7 +152,7 @@ def _places(queues: L1Queues, block: Block, t: S1s2Bn2Tiling) -> _Places:
 
 def _score_products(asc: AiCore, gm: Tensors, queues: L1Queues, block: Block, is_new: bool, t: S1s2Bn2Tiling) -> None:
     """Make S = Q K^T, then dA = dY V^T; K and V are loaded where they are new."""
-    row = t.query.at(block.b, query_head(block, t), block.s1)
+    row = t.query.at(block.b, t.call.shape.query_head(block.n2, block.g), block.s1)
     column = t.key.at(block.b, block.n2, block.s2)
     scores, d_a = scores_at(gm, asc.get_block_idx(), block, t)
     at, shape, pitches = _places(queues, block, t), (block.rows, block.columns, t.query.columns), _pitches(t)
@@ -213,7 +212,7 @@ def _gradient_products(
         (block.rows, block.columns, t.query.columns),
         t.tiling.tiles.is_gradient_nz,
     )
-    dq = query_sums(gm, block.b, query_head(block, t), block.s1, t)
+    dq = query_sums(gm, block.b, t.call.shape.query_head(block.n2, block.g), block.s1, t)
     dk, dv = (key_sums(gm, area, block.b, block.n2, block.s2, t) for area in (t.areas.dk, t.areas.dv))
     adds = block.g > 0 or block.s1 > 0
     query_pitch, key_pitch = (rows.s * CUBE_SIDE if is_nz else rows.pitch for rows in (t.query_sums, t.key_sums))
