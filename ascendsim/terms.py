@@ -3,6 +3,7 @@
 Spelling follows AscendC (asc-devkit docs, appendix "API pipe types" and the data-structure pages).
 """
 
+from collections.abc import Iterator
 from enum import Enum, IntEnum
 
 
@@ -342,6 +343,15 @@ FULL_MASK = (1 << 64) - 1
 def ceil_div(a: int, b: int) -> int:
     """Return a / b rounded up, for b > 0."""
     return -(-a // b)
+
+
+def pieces(length: int, step: int) -> Iterator[tuple[int, int]]:
+    """Yield (length, how many) of the pieces of a length that is cut into steps: whole ones, then what is left."""
+    whole, rest = divmod(length, step)
+    if whole:
+        yield step, whole
+    if rest:
+        yield rest, 1
 
 
 def ascendc_field(name: str) -> str:

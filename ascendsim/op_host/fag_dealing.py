@@ -22,7 +22,7 @@ from ascendsim.op_host.fag_band import batch_tokens, has_prefix, wide_band
 from ascendsim.op_host.fag_call import ALL_TOKENS, PREFIX_MODES, FagCall
 from ascendsim.op_host.fag_result import FagTiling
 from ascendsim.op_host.fag_tiling_same_ab import vector_tile
-from ascendsim.terms import CoreKind, align_up, ceil_div
+from ascendsim.terms import CoreKind, align_up, ceil_div, pieces
 
 Ints = NDArray[np.int64]
 Cut = Literal["rows", "columns", "halves", "none"]
@@ -552,17 +552,9 @@ class Share:
 
     def sizes(self) -> Iterator[tuple[int, int, int]]:
         """Yield (rows, columns, how many) of its sub-tiles."""
-        for rows, down in _pieces(self.rows, self.step_rows):
-            for columns, across in _pieces(self.columns, self.step_columns):
+        for rows, down in pieces(self.rows, self.step_rows):
+            for columns, across in pieces(self.columns, self.step_columns):
                 yield rows, columns, down * across
-
-
-def _pieces(length: int, step: int) -> Iterator[tuple[int, int]]:
-    whole, rest = divmod(length, step)
-    if whole:
-        yield step, whole
-    if rest:
-        yield rest, 1
 
 
 def shares(rows: int, columns: int, cut: Cut, step_rows: int, step_columns: int) -> tuple[Share, ...]:

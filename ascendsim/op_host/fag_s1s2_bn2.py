@@ -12,12 +12,12 @@ from typing import Final
 from ascendsim.errors import InputError
 from ascendsim.op_host.fag_band import wide_band
 from ascendsim.op_host.fag_call import COMPRESSED_MASK_MODES, FagCall, as_float32
-from ascendsim.op_host.fag_dealing import Dealing, required_dealing
+from ascendsim.op_host.fag_dealing import required_dealing
+from ascendsim.op_host.fag_kernel_tiling import BlockAreas, BlockTiling, Products
 from ascendsim.op_host.fag_map import Area, main_ub
 from ascendsim.op_host.fag_parts import (
     BUFFERS,
     FLOAT_BYTES,
-    BiasRows,
     MainUb,
     Product,
     Rows,
@@ -29,8 +29,7 @@ from ascendsim.op_host.fag_parts import (
     score_pitch,
     workspace_parts,
 )
-from ascendsim.op_host.fag_result import FagTiling, PostPass, PrePass
-from ascendsim.op_host.fag_same_ab import Products
+from ascendsim.op_host.fag_result import FagTiling
 from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES
 
 KIB: Final = 1024
@@ -53,24 +52,15 @@ class RowTermUb:
 
 
 @dataclass(frozen=True, slots=True)
-class GmAreas:
+class GmAreas(BlockAreas):
     """Where the areas of the workspace begin [floats]; of tiles the first core's, and from buffer to buffer.
 
     Attributes:
-        dq, dk, dv: sums.
-        kept: bytes of the dropout mask; None where its bits are read, or there is none.
-        d_a, scores: of floats.
         a, d_s: tiles of the type of query, the first of two buffers.
         score_step: from one buffer of dA or S to the next.
         tile_step: from one buffer of A or dS to the next; a core has two.
     """
 
-    dq: int
-    dk: int
-    dv: int
-    kept: int | None
-    d_a: int
-    scores: int
     a: int
     d_s: int
     score_step: int
@@ -78,63 +68,29 @@ class GmAreas:
 
 
 @dataclass(frozen=True, slots=True)
-class S1s2Bn2Tiling:
+class S1s2Bn2Tiling(BlockTiling):
     """What the kernel takes.
 
     Attributes:
-        names: the GM tensors it is called with, in order.
-        call: as the kernel gets it.
-        block_dim: AI Cores.
-        workspace_bytes: of the workspace.
-        dealing: who computes which block.
-        query, key: rows of query, dq, dy and attentionIn; of key, value, dk and dv.
-        query_sums, key_sums: rows of the sums of dq; of dk and dv.
         areas: of the workspace.
+        query_sums, key_sums: rows of the sums of dq; of dk and dv.
         score_buffers: of S and dA of a core.
         halves: places in UB of ping and pong.
         row_term: places in UB of the row term.
         row_strip: rows whose row term is made together.
         row_step: rows that it takes at a time.
-        ub_bytes: UB that the kernel takes.
-        pre: the pass that expands the dropout mask.
-        post: the pass that scales and casts.
-        tiling: the host tiling.
-        products: of a full block; its buffers serve all blocks.
-        scale: scaleValue as the kernel's float.
-        next_tokens, pre_tokens: the band.
         is_sparse: blocks are skipped, so that sums have to be zeros before the first is added.
-        has_mask: there is an attention mask.
-        is_compressed: the mask is one small triangle.
-        bias: where pseShift lies, None without one.
     """
 
-    names: tuple[str, ...]
-    call: FagCall
-    block_dim: int
-    workspace_bytes: int
-    dealing: Dealing
-    query: Rows
-    key: Rows
+    areas: GmAreas
     query_sums: Rows
     key_sums: Rows
-    areas: GmAreas
     score_buffers: int
     halves: tuple[MainUb, MainUb]
     row_term: RowTermUb
     row_strip: int
     row_step: int
-    ub_bytes: int
-    pre: PrePass
-    post: PostPass
-    tiling: FagTiling
-    products: Products
-    scale: float
-    next_tokens: int
-    pre_tokens: int
     is_sparse: bool
-    has_mask: bool
-    is_compressed: bool
-    bias: BiasRows | None
 
 
 def s1s2_bn2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> S1s2Bn2Tiling:
@@ -168,6 +124,8 @@ def s1s2_bn2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) ->
         dealing=deal,
         query=rows.query,
         key=rows.key,
+        value=rows.value,
+        out=rows.out,
         query_sums=replace(rows.query, columns=shape.d_aligned),
         key_sums=replace(rows.key, columns=shape.d_aligned),
         areas=_areas(tiling),

@@ -11,21 +11,20 @@ from typing import Final
 
 from ascendsim.errors import InputError
 from ascendsim.op_host.fag_call import COMPRESSED_MASK_MODES, PREFIX_MODES, FagCall, as_float32
-from ascendsim.op_host.fag_dealing import Dealing, required_dealing
+from ascendsim.op_host.fag_dealing import required_dealing
+from ascendsim.op_host.fag_kernel_tiling import BlockAreas, BlockTiling
 from ascendsim.op_host.fag_map import Area, main_ub, row_term_in_main
 from ascendsim.op_host.fag_parts import (
     FLOAT_BYTES,
-    BiasRows,
     MainUb,
-    Rows,
     bias_rows,
     call_rows,
     refuse_unwritten,
     require_fractals,
     workspace_parts,
 )
-from ascendsim.op_host.fag_result import FagTiles, FagTiling, PostPass, PrePass
-from ascendsim.op_host.fag_same_ab import Products, RowTermUb, block_products, row_term_places
+from ascendsim.op_host.fag_result import FagTiles, FagTiling
+from ascendsim.op_host.fag_same_ab import RowTermUb, block_products, row_term_places
 from ascendsim.op_host.fag_tiling_same_ab import sum_elements
 
 _VECTOR_COLUMNS: Final = 256
@@ -34,76 +33,38 @@ _ROW_TERM_FLOATS: Final = 32 * 1024 // FLOAT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class WorkAreas:
-    """Where the areas of the workspace begin [floats]; dv is not used where the output tensor is summed into."""
+class WorkAreas(BlockAreas):
+    """Where the areas of the workspace begin [floats].
 
-    dq: int
-    dk: int
-    dv: int
-    kept: int | None
-    """Of the dropout mask in bytes, None where it stays in bits or there is none."""
-    d_a: int
-    scores: int
+    Attributes:
+        a, d_s: of the first AIV, for even rounds.
+    """
+
     a: int
     d_s: int
 
 
 @dataclass(frozen=True, slots=True)
-class S1s2Bn2gs1s2Tiling:
+class S1s2Bn2gs1s2Tiling(BlockTiling):
     """What the kernel takes.
 
     Attributes:
-        names: the GM tensors it is called with, in order.
-        call: as the kernel gets it.
-        block_dim: AI Cores.
-        workspace_bytes: of the workspace.
-        dealing: who computes which block.
-        query, key, value, out: rows of query and dq; key and dk; value and dv; dy and attentionIn.
         areas: of the workspace.
         sum_counts: elements of the sums of dQ, dK and dV.
         tile_elements: of one buffer of S, dA, A or dS.
         halves: places in UB, ping and pong.
-        ub_bytes: UB that the kernel takes.
         row_term_ub: places in UB of the row term, whose result is a part of it.
         row_term_columns: columns of Dv that the row term takes at a time.
         is_one_high: a block is one vector tile high: the row term of all its rows is made at once.
-        pre, post: the passes around the main one.
-        tiling: the host tiling.
-        products: of a full block; its buffers serve all blocks.
-        scale: scaleValue as the kernel's float.
-        next_tokens, pre_tokens: the band; with prefixes that from the bottom right.
-        has_mask: there is an attention mask.
-        is_compressed: the mask is one small triangle.
-        bias: where pseShift lies, None without one.
     """
 
-    names: tuple[str, ...]
-    call: FagCall
-    block_dim: int
-    workspace_bytes: int
-    dealing: Dealing
-    query: Rows
-    key: Rows
-    value: Rows
-    out: Rows
     areas: WorkAreas
     sum_counts: tuple[int, int, int]
     tile_elements: int
     halves: tuple[MainUb, MainUb]
-    ub_bytes: int
     row_term_ub: RowTermUb
     row_term_columns: int
     is_one_high: bool
-    pre: PrePass
-    post: PostPass
-    tiling: FagTiling
-    products: Products
-    scale: float
-    next_tokens: int
-    pre_tokens: int
-    has_mask: bool
-    is_compressed: bool
-    bias: BiasRows | None
 
 
 def s1s2_bn2gs1s2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> S1s2Bn2gs1s2Tiling:

@@ -9,17 +9,16 @@ from dataclasses import dataclass, replace
 
 from ascendsim.errors import Rejected
 from ascendsim.op_host.fag_call import COMPRESSED_MASK_MODES, FagCall, as_float32
-from ascendsim.op_host.fag_dealing import Block, Dealing, required_dealing
+from ascendsim.op_host.fag_dealing import required_dealing
+from ascendsim.op_host.fag_kernel_tiling import BlockAreas, BlockTiling, Products
 from ascendsim.op_host.fag_map import Area, main_ub, row_term_ub
 from ascendsim.op_host.fag_parts import (
     BUFFERS,
     FLOAT_BYTES,
     OWN_BUFFERS,
-    BiasRows,
     MainUb,
     Product,
     ProductBuffers,
-    Rows,
     bias_rows,
     call_rows,
     product_tiling,
@@ -28,34 +27,10 @@ from ascendsim.op_host.fag_parts import (
     workspace_parts,
 )
 from ascendsim.op_host.fag_private_sums import PrivateSums, private_sums
-from ascendsim.op_host.fag_result import FagTiling, Matmuls, PostPass, PrePass, RowTermPass
+from ascendsim.op_host.fag_result import FagTiling, Matmuls, RowTermPass
 from ascendsim.op_host.fag_run_rules import TILE
 from ascendsim.op_host.fag_tiling_same_ab import sum_elements
-from ascendsim.op_host.matmul import MatmulTiling
 from ascendsim.terms import CUBE_SIDE
-
-
-@dataclass(frozen=True, slots=True)
-class Products:
-    """The five products of a block, in the order of their issue.
-
-    Attributes:
-        d_a: dA = dY V^T.
-        scores: S = Q K^T.
-        dq: dQ += dS K.
-        dk: dK += dS^T Q.
-        dv: dV += A^T dY.
-    """
-
-    d_a: MatmulTiling
-    scores: MatmulTiling
-    dq: MatmulTiling
-    dk: MatmulTiling
-    dv: MatmulTiling
-
-    def are_of(self, block: Block) -> bool:
-        """Whether they are those of a block, which has as many rows and columns."""
-        return (block.rows, block.columns) == (self.scores.m, self.scores.n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,75 +47,38 @@ class RowTermUb:
 
 
 @dataclass(frozen=True, slots=True)
-class GmAreas:
-    """Where the areas of the workspace begin [floats]."""
+class GmAreas(BlockAreas):
+    """Where the areas of the workspace begin [floats].
 
-    dq: int
-    dk: int
-    dv: int
+    Attributes:
+        row_term: row terms of all rows.
+    """
+
     row_term: int
-    d_a: int
-    scores: int
-    kept: int | None
-    """Of the dropout mask in bytes, None where it stays in bits or there is none."""
 
 
 @dataclass(frozen=True, slots=True)
-class SameAbTiling:
+class SameAbTiling(BlockTiling):
     """What the kernel takes.
 
     Attributes:
-        names: the GM tensors it is called with, in order.
-        call: as the kernel gets it.
-        block_dim: AI Cores.
-        workspace_bytes: of the workspace.
-        dealing: who computes which block.
-        query, key, value, out: rows of query and dq; key and dk; value and dv; dy and attentionIn.
         areas: of the workspace.
         sum_counts: floats of the sums of dQ, dK and dV.
         tile_floats: of one buffer of S or dA.
         ub, row_term_ub: places in UB.
-        ub_bytes: UB that the kernel takes.
-        pre, row_term, post: the passes around the main one.
-        tiling: the host tiling.
-        products: of a full block; its buffers serve all blocks.
-        scale: scaleValue as the kernel's float.
-        next_tokens, pre_tokens: the band.
-        has_mask: there is an attention mask.
-        is_compressed: the mask is one small triangle.
-        bias: where pseShift lies, None without one.
+        row_term: the pass before the main one that makes row terms.
         private: how private tiles are added up, None where AICs add to the sums themselves.
         look_ahead: blocks that an AIC is ahead of its gradients.
         score_buffers: of S and of dA in GM, for each AIC.
         buffers: of the products.
     """
 
-    names: tuple[str, ...]
-    call: FagCall
-    block_dim: int
-    workspace_bytes: int
-    dealing: Dealing
-    query: Rows
-    key: Rows
-    value: Rows
-    out: Rows
     areas: GmAreas
     sum_counts: tuple[int, int, int]
     tile_floats: int
     ub: MainUb
     row_term_ub: RowTermUb
-    ub_bytes: int
-    pre: PrePass
     row_term: RowTermPass
-    post: PostPass
-    tiling: FagTiling
-    products: Products
-    scale: float
-    next_tokens: int
-    pre_tokens: int
-    has_mask: bool
-    is_compressed: bool
-    bias: BiasRows | None
     private: PrivateSums | None
     look_ahead: int
     score_buffers: int

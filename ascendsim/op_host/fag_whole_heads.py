@@ -12,9 +12,10 @@ from typing import Final
 
 from ascendsim.errors import InputError
 from ascendsim.op_host.fag_call import COMPRESSED_MASK_MODES, FagCall, as_float32
-from ascendsim.op_host.fag_dealing import Block, Dealing, dealing
+from ascendsim.op_host.fag_dealing import Block, dealing
+from ascendsim.op_host.fag_kernel_tiling import KernelTiling
 from ascendsim.op_host.fag_parts import BITS, BUFFERS, Product, Rows, call_rows, product_tiling, workspace_parts
-from ascendsim.op_host.fag_result import FagTiling, Matmuls, PostPass, PrePass, UnitSplit
+from ascendsim.op_host.fag_result import FagTiling, Matmuls, UnitSplit
 from ascendsim.op_host.matmul import MatmulTiling
 from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, FRACTAL_BYTES, align_up, ceil_div
 
@@ -210,57 +211,33 @@ class GmAreas:
 
 
 @dataclass(frozen=True, slots=True)
-class WholeHeadsTiling:
+class WholeHeadsTiling(KernelTiling):
     """What the kernel takes.
 
     Attributes:
-        names: the GM tensors it is called with, in order.
-        call: as the kernel gets it.
-        tiling: the host tiling.
-        block_dim: AI Cores.
-        workspace_bytes: of the workspace.
-        dealing: who computes which heads.
         split: batches or heads of a vector pass, and of what the cube hands over together.
-        query, key, value, out: rows of query and dq; key and dk; value and dv; dy and attentionIn.
         areas: of the workspace.
         aiv_bytes: of dA or S of one AIV.
         buffer_bytes: of one buffer of A or dS.
         width: columns of scores in UB and in GM, in whole fractals.
         row_columns: columns of D that the row term takes at a time.
         ub: places in UB.
-        ub_bytes: UB that the kernel takes.
-        pre, post: the passes around the main one.
         products: of a full span; they serve smaller ones, too.
         l1_bytes, l1_num: a buffer of both operands of a product, and how many there are.
-        scale: scaleValue as the kernel's float.
         is_score_nz: dA and S leave the cube in NZ.
         mask_at: where the whole of a compressed mask begins to be read [elements]; None for another mask, or none.
     """
 
-    names: tuple[str, ...]
-    call: FagCall
-    tiling: FagTiling
-    block_dim: int
-    workspace_bytes: int
-    dealing: Dealing
     split: UnitSplit
-    query: Rows
-    key: Rows
-    value: Rows
-    out: Rows
     areas: GmAreas
     aiv_bytes: int
     buffer_bytes: int
     width: int
     row_columns: int
     ub: WholeHeadsUb
-    ub_bytes: int
-    pre: PrePass
-    post: PostPass
     products: BatchProducts
     l1_bytes: int
     l1_num: int
-    scale: float
     is_score_nz: bool
     mask_at: int | None
 

@@ -5,27 +5,14 @@ Source: ops-transformer op_kernel, flash_attention_score_grad S1s2Bn2, S1s2Bn2gs
 """
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from ascendsim.memory import GlobalTensor
 from ascendsim.op_host.fag_dealing import Block
-from ascendsim.op_host.fag_parts import Rows
+from ascendsim.op_host.fag_kernel_tiling import BlockTiling
 from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
-from ascendsim.op_kernel.fag_tensors import HasCall, Tensors
+from ascendsim.op_kernel.fag_tensors import Tensors
 from ascendsim.op_kernel.matmul import Operands, Queues, iterate_all
 from ascendsim.record import AiCore, tile
-
-
-class HasRows(HasCall, Protocol):
-    """A kernel's tiling, as far as it says where rows lie."""
-
-    @property
-    def value(self) -> Rows:
-        """Rows of value."""
-
-    @property
-    def out(self) -> Rows:
-        """Rows of dy and attentionIn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +25,7 @@ class BlockOperands:
     dy: GlobalTensor
 
 
-def operands_of(gm: Tensors, block: Block, t: HasRows) -> BlockOperands:
+def operands_of(gm: Tensors, block: Block, t: BlockTiling) -> BlockOperands:
     """Return what a block's products read."""
     n1 = t.call.shape.query_head(block.n2, block.g)
     return BlockOperands(

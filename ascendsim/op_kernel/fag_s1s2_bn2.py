@@ -24,12 +24,12 @@ Source: ops-transformer op_kernel, flash_attention_score_grad S1s2Bn2.
 from functools import partial
 
 from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block, shares
+from ascendsim.op_host.fag_kernel_tiling import Products
 from ascendsim.op_host.fag_s1s2_bn2 import S1s2Bn2Tiling, block_products
-from ascendsim.op_host.fag_same_ab import Products
 from ascendsim.op_kernel.attention import wrong_block_dim
 from ascendsim.op_kernel.fag_options import all_kept
 from ascendsim.op_kernel.fag_passes import expand_drop_mask
-from ascendsim.op_kernel.fag_products import multiply
+from ascendsim.op_kernel.fag_products import multiply, operands_of
 from ascendsim.op_kernel.fag_s1s2_bn2_custom import (
     KEY_SUMS_ARE_THERE,
     QUERY_SUMS_ARE_THERE,
@@ -106,33 +106,32 @@ def _cube(asc: AiCore, gm: Tensors, t: S1s2Bn2Tiling) -> None:
 
 def _score_products(asc: AiCore, gm: Tensors, queues: Queues, block: Block, core: int, t: S1s2Bn2Tiling) -> None:
     """Make S = Q K^T, then dA = dY V^T, both to the workspace."""
-    n1 = t.call.shape.query_head(block.n2, block.g)
-    row, column = t.query.at(block.b, n1, block.s1), t.key.at(block.b, block.n2, block.s2)
+    of, products = operands_of(gm, block, t), _products(block, t)
     scores, d_a = scores_at(gm, core, block, t)
-    products = _products(block, t)
     with asc.trace("S"):
-        multiply(asc, gm.query[row], gm.key[column], scores, queues, products.scores, False)
+        multiply(asc, of.query, of.key, scores, queues, products.scores, False)
     with asc.trace("dA"):
-        multiply(asc, gm.dy[row], gm.value[column], d_a, queues, products.d_a, False)
+        multiply(asc, of.dy, of.value, d_a, queues, products.d_a, False)
 
 
 def _gradient_products(asc: AiCore, gm: Tensors, queues: Queues, block: Block, core: int, t: S1s2Bn2Tiling) -> None:
     """Make or add dV += A^T dY, dQ += dS K, dK += dS^T Q."""
+    of, products = operands_of(gm, block, t), _products(block, t)
     n1 = t.call.shape.query_head(block.n2, block.g)
-    row, column = t.query.at(block.b, n1, block.s1), t.key.at(block.b, block.n2, block.s2)
     a, d_s = tiles_at(gm, core, block, t)
     dq = query_sums(gm, block.b, n1, block.s1, t)
     dk = key_sums(gm, t.areas.dk, block.b, block.n2, block.s2, t)
-    dv = gm.dv[column] if t.call.is_fp32 else key_sums(gm, t.areas.dv, block.b, block.n2, block.s2, t)
+    dv = key_sums(gm, t.areas.dv, block.b, block.n2, block.s2, t)
+    if t.call.is_fp32:
+        dv = gm.dv[t.value.at(block.b, block.n2, block.s2)]
     query_adds = t.is_sparse or block.s2 > 0
     key_adds = t.is_sparse or block.g > 0 or block.s1 > 0
-    products = _products(block, t)
     with asc.trace("dV"):
-        multiply(asc, a, gm.dy[row], dv, queues, products.dv, key_adds)
+        multiply(asc, a, of.dy, dv, queues, products.dv, key_adds)
     with asc.trace("dQ"):
-        multiply(asc, d_s, gm.key[column], dq, queues, products.dq, query_adds)
+        multiply(asc, d_s, of.key, dq, queues, products.dq, query_adds)
     with asc.trace("dK"):
-        multiply(asc, d_s, gm.query[row], dk, queues, products.dk, key_adds)
+        multiply(asc, d_s, of.query, dk, queues, products.dk, key_adds)
 
 
 def _products(block: Block, t: S1s2Bn2Tiling) -> Products:

@@ -32,9 +32,10 @@ from ascendsim.dtypes import FLOAT, UINT8
 from ascendsim.isa.move import DataCopyExtParams, DataCopyPadExtParams
 from ascendsim.memory import GlobalTensor, LocalTensor
 from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block, vector_step
+from ascendsim.op_host.fag_kernel_tiling import Products
 from ascendsim.op_host.fag_parts import BUFFERS, score_pitch, sum_at
 from ascendsim.op_host.fag_s1s2_bn2gs1s2 import S1s2Bn2gs1s2Tiling
-from ascendsim.op_host.fag_same_ab import Products, RowTermUb, block_products
+from ascendsim.op_host.fag_same_ab import RowTermUb, block_products
 from ascendsim.op_host.fag_tiling_same_ab import NZ_SPARE
 from ascendsim.op_host.softmax import soft_max_grad_tiling_func
 from ascendsim.op_kernel.attention import pass_on, wrong_block_dim

@@ -29,9 +29,10 @@ from ascendsim.dtypes import FLOAT, DType
 from ascendsim.memory import GlobalTensor
 from ascendsim.op_host.fag_call import PREFIX_MODES
 from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block, Share, shares, vector_step
+from ascendsim.op_host.fag_kernel_tiling import Products
 from ascendsim.op_host.fag_parts import BUFFERS, Rows, score_pitch, sum_at
 from ascendsim.op_host.fag_private_sums import PrivateSums, RoundBlock
-from ascendsim.op_host.fag_same_ab import Products, SameAbTiling, block_products
+from ascendsim.op_host.fag_same_ab import SameAbTiling, block_products
 from ascendsim.op_kernel.attention import tell, turns, wait_for, wrong_block_dim
 from ascendsim.op_kernel.fag_l1_custom import (
     BLOCK,

@@ -1,11 +1,8 @@
-"""Tensors in GM of the FlashAttentionScoreGrad kernels, and what all their tilings have."""
+"""Tensors in GM of the FlashAttentionScoreGrad kernels."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from ascendsim.memory import GlobalTensor
-from ascendsim.op_host.fag_call import FagCall
-from ascendsim.op_host.fag_parts import Rows
 
 STATISTICS = 8
 """How often GM holds a row's statistic: one datablock."""
@@ -35,19 +32,3 @@ class Tensors:
     padding_mask: GlobalTensor | None = None
     softmax_in: GlobalTensor | None = None
     dpse: GlobalTensor | None = None
-
-
-class HasCall(Protocol):
-    """A kernel's tiling, as far as it says what is computed, and where rows lie."""
-
-    @property
-    def call(self) -> FagCall:
-        """As the kernel gets it."""
-
-    @property
-    def query(self) -> Rows:
-        """Rows of query."""
-
-    @property
-    def key(self) -> Rows:
-        """Rows of key."""
