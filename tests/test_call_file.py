@@ -1,5 +1,7 @@
 """Reading calls of operators: both commands read alike, and say the same where a call cannot be read."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from ascendsim import fag_request, lag_request
 from ascendsim.aligned import aligned, columns
 from ascendsim.call_file import joined_numbers, name_and_how
+from ascendsim.check_call import options_of
 from ascendsim.errors import InputError
 
 FAG = {"shape": "1,2,256,256,128", "dtype": "bf16", "layout": "BNSD"}
@@ -84,6 +87,15 @@ class TestBothCommands:
     def test_an_option_that_is_no_table_stands_for_the_whole_table(self, command, request_of, call, written):
         file = written(table(command, call, 'tensors = {query = "null"}\n'))
         assert refused(request_of, file, {"tensors": 3}) == "--tensor 3: want a valid dictionary"
+
+
+@pytest.mark.parametrize("table_name", ["fag", "lag"])
+def test_a_key_inside_one_that_is_set_to_a_plain_value_is_refused(table_name):
+    changes = {f"{table_name}.tensors": 3, f"{table_name}.tensors.query": "null"}
+    with pytest.raises(InputError) as caught:
+        options_of(Path("call.toml"), table_name, "layout", changes, None)
+    text = f"--set {table_name}.tensors.query: {table_name}.tensors is set to 3, too; give one of the two"
+    assert str(caught.value) == f"call.toml: {text}"
 
 
 def test_a_mask_that_is_neither_name_nor_shape_is_named_once_for_each_way():
