@@ -28,7 +28,7 @@ from ascendsim.op_kernel.softmax_grad import softmax_grad_front as front_kernel
 from ascendsim.program import Program
 from ascendsim.record import AiCore, Kernel, record
 from ascendsim.result import RunResult
-from ascendsim.terms import DATABLOCK_BYTES, NZ_COLUMNS, DataFormat, HalfOverflow, TPosition, align_up
+from ascendsim.terms import DATABLOCK_BYTES, DEFAULT_SOC, NZ_COLUMNS, DataFormat, HalfOverflow, TPosition, align_up
 
 Array = NDArray[Any]
 TmpBytes = int | Literal["framework"] | None
@@ -51,7 +51,7 @@ BEHIND_TENSOR = "E-OOB-LOCAL"
 def softmax_grad(
     grad: Array,
     src: Array,
-    soc: str | Platform = "Ascend910B1",
+    soc: str | Platform = DEFAULT_SOC,
     *,
     is_front: bool = False,
     data_format: Format = "ND",
@@ -103,7 +103,7 @@ def softmax_grad(
 def softmax_grad_front(
     grad: Array,
     src: Array,
-    soc: str | Platform = "Ascend910B1",
+    soc: str | Platform = DEFAULT_SOC,
     *,
     data_format: Format = "ND",
     ori_shape: tuple[int, int] | None = None,

@@ -31,6 +31,7 @@ from ascendsim.op_host.lag_tiling import LagTiling
 from ascendsim.op_host.laser_attention_grad import LagReport, LaserAttentionGradParam
 from ascendsim.result import RunResult
 from ascendsim.scenario import Scenario, scenario_from
+from ascendsim.terms import DEFAULT_SOC
 
 __all__ = [
     "Chosen",
@@ -76,7 +77,7 @@ def setup(
 def setup(
     params: Params,
     tensors: Sequence[TensorDesc] | Mapping[str, Any],
-    soc: str | Platform = "Ascend910B1",
+    soc: str | Platform = DEFAULT_SOC,
     outputs: Sequence[TensorDesc] | None = None,
 ) -> SetupReport[FsgTiling] | LagReport:
     """Return what an operation answers: creation, shape inference and setup, one after the other.
@@ -161,7 +162,7 @@ def _kernel(params: Params) -> _Kernel:
 def execute(
     params: Params,
     tensors: Mapping[str, Array | None],
-    soc: str | Platform = "Ascend910B1",
+    soc: str | Platform = DEFAULT_SOC,
     *,
     values: Literal["all", "sample", "none"] = "all",
     compare: bool = False,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ascendsim.call_file import name_and_how
 from ascendsim.errors import InputError
 from ascendsim.op_host.atb import OperationIni, TensorDesc
 
@@ -18,9 +19,7 @@ def parse_tensors(options: Sequence[str], ini: OperationIni) -> dict[str, str]:
     names = [one.name for one in (*ini.inputs, *ini.outputs)]
     found = {}
     for text in options:
-        places = [place for place in (text.find("="), text.find(":")) if place > 0]
-        at = min(places, default=len(text))
-        name, how = text[:at].strip(), text[at + 1 :].strip()
+        name, how = name_and_how(text)
         if not how:
             raise InputError(f"--tensor {text}: want NAME=HOW, such as {names[0]}=bf16; HOW is {_HOW}")
         if name not in names:

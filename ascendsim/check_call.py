@@ -28,7 +28,7 @@ def options_of(file: Path, table: str, example: str, changes: Mapping[str, Any],
         soc: the part; None for the file's.
 
     Raises:
-        InputError: a key that lies elsewhere.
+        InputError: a key that lies elsewhere, or inside one that has a plain value by then.
     """
     options: dict[str, Any] = {} if soc is None else {"soc": soc}
     for key, value in changes.items():
@@ -39,6 +39,9 @@ def options_of(file: Path, table: str, example: str, changes: Mapping[str, Any],
             )
         if len(parts) == 1:
             options[parts[0]] = value
-        else:
-            options.setdefault(parts[0], {})[parts[1]] = value
+            continue
+        inner = options.setdefault(parts[0], {})
+        if not isinstance(inner, dict):
+            raise InputError(f"{file}: --set {key}: {table}.{parts[0]} is set to {inner}, too; give one of the two")
+        inner[parts[1]] = value
     return options

@@ -12,9 +12,8 @@ from typing import Any
 from ascendsim.errors import InputError
 from ascendsim.files import is_file
 from ascendsim.scenario import SCHEMA, Scenario, scenario_from
+from ascendsim.terms import DEFAULT_SOC
 
-DEVICE = "Ascend910B1"
-"""Where --soc is left out."""
 _TENSOR = re.compile(r"(\w+)=(\d+(?:[x,]\d+)*):(\w+)(?::(input|output))?")
 _SYNTAX = "NAME=SHAPE:DTYPE or NAME=SHAPE:DTYPE:ROLE, such as x=64x128:half or z=8192:float:output"
 
@@ -44,7 +43,7 @@ def kernel_scenario(
     raw: dict[str, Any] = {
         "schema": SCHEMA,
         "name": file.stem,
-        "device": soc or DEVICE,
+        "device": soc or DEFAULT_SOC,
         "kernel": f"{file.name}:{found.name}",
         "tensors": given if names is None else {name: given[name] for name in names},
         "tiling": {},

@@ -14,10 +14,8 @@ from ascendsim.op_host.softmax_grad_operator import Share, SoftmaxGradOperatorTi
 from ascendsim.operators import find_operator
 from ascendsim.plan.layout import ROW
 from ascendsim.scenario import Scenario, scenario_from
-from ascendsim.terms import DATABLOCK_BYTES, align_up, ceil_div
+from ascendsim.terms import DATABLOCK_BYTES, DEFAULT_SOC, align_up, ceil_div
 
-DEVICE = "Ascend910B1"
-"""Where neither [check] nor --soc names one."""
 _CHECK_KEYS = ("device", "block_dim", "shape", "dtype")
 
 
@@ -58,7 +56,7 @@ def tiling_scenario(
     scenario: dict[str, Any] = {
         "schema": raw.get("schema"),
         "name": file.stem,
-        "device": soc or check.get("device") or DEVICE,
+        "device": soc or check.get("device") or DEFAULT_SOC,
         "operator": operator_name,
         "tiling": tiling,
         "queues": raw.get("queues", {}),

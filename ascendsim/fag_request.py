@@ -1,35 +1,24 @@
 """What `ascendsim fag` is asked: one call of FlashAttentionScoreGrad, from a TOML file, options, or both."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field
 
+from ascendsim.call_file import Asked, CallFile, CallModel, joined_numbers, name_and_how, read_call
 from ascendsim.errors import InputError
-from ascendsim.files import is_file, read_toml
 from ascendsim.op_host.fag_params import FagParams, Shape, ShapeSpec, TensorGiven
 from ascendsim.op_host.fag_result import TileOverride
 from ascendsim.op_host.fag_versions import Interface
-from ascendsim.scenario import shipped
-from ascendsim.terms import ceil_div
+from ascendsim.terms import DEFAULT_SOC, ceil_div
 
-_NEAREST = 3
 _AXES = "B,N,S1,S2,D or B,N,S1,S2,D,Dv; for layout TND with q_lens also N,D or N,D,Dv"
 _HOW = "null, empty, scalar, a type, a shape, format=NZ, or some of them joined by colons, such as half:2,3,4"
+_INNER: Final = {"tensors": "--tensor", "tiles": "--set"}
 
-
-def _numbers(value: object) -> object:
-    """Return whole numbers that are joined by commas as a list."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return [int(part) for part in value.split(",")]
-    except ValueError:
-        raise ValueError(f"{value!r}: want whole numbers joined by commas, such as 1024,512") from None
+_numbers: Final = joined_numbers("1024,512")
 
 
 def _axes(value: object) -> object:
@@ -41,11 +30,7 @@ Numbers = Annotated[list[int], BeforeValidator(_numbers)]
 Axes = Annotated[str | list[int], BeforeValidator(_axes)]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class TilesSpec(_Model):
+class TilesSpec(CallModel):
     """Tile sizes to prescribe; see `TileOverride`."""
 
     cv_s1: int | None = Field(default=None, ge=1)
@@ -56,7 +41,7 @@ class TilesSpec(_Model):
     cv_units: int | None = Field(default=None, ge=1)
 
 
-class FagSpec(_Model):
+class FagSpec(CallModel):
     """One call, in the words of the options; lists may be text with commas."""
 
     shape: Numbers
@@ -64,14 +49,14 @@ class FagSpec(_Model):
     layout: Literal["BSH", "SBH", "BSND", "BNSD", "TND"]
     groups: int | None = Field(default=None, ge=1)
     kv_heads: int | None = Field(default=None, ge=1)
-    q_lens: Numbers = []
-    kv_lens: Numbers = []
+    q_lens: Numbers = Field(default_factory=list)
+    kv_lens: Numbers = Field(default_factory=list)
     scale: float | None = None
     keep_prob: float = 1.0
     pre_tokens: int = 65536
     next_tokens: int = 65536
     sparse_mode: int = 0
-    prefix: Numbers = []
+    prefix: Numbers = Field(default_factory=list)
     atten_mask: Axes | None = None
     mask_dtype: str = "bool"
     pse: Axes | None = None
@@ -81,16 +66,14 @@ class FagSpec(_Model):
     head_num: int | None = None
     deterministic: bool = False
     interface: Literal["seed", "current"] = "current"
-    soc: str = "Ascend910B1"
-    tensors: dict[str, str] = {}
+    soc: str = DEFAULT_SOC
+    tensors: dict[str, str] = Field(default_factory=dict)
     tiles: TilesSpec = TilesSpec()
 
 
-class FagFile(_Model):
-    """A file with a call."""
+class FagFile(CallFile):
+    """A file with a call of FlashAttentionScoreGrad."""
 
-    schema_: Literal[1] = Field(default=1, alias="schema")
-    name: str = ""
     fag: dict[str, Any]
 
 
@@ -124,18 +107,10 @@ def request_of(file: str | None, options: Mapping[str, Any]) -> Request:
     Raises:
         InputError: a file, key or value that cannot be used; the text says which, why, and what would be right.
     """
-    found = {} if file is None else _read(file)
-    merged = {**found, **options}
-    for table in ("tensors", "tiles"):
-        if isinstance(found.get(table), dict) and table in options:
-            merged[table] = {**found[table], **options[table]}
+    asked = Asked("fag", file, {} if file is None else read_call(file, FagFile, "fag"), options, _INNER)
     if file is None:
-        _need(merged)
-    try:
-        spec = FagSpec.model_validate(merged)
-    except ValidationError as error:
-        raise InputError("; ".join(_described(e, file, options) for e in error.errors())) from None
-    return _request(spec)
+        _need(options)
+    return _request(asked.spec(FagSpec))
 
 
 def _need(given: Mapping[str, Any]) -> None:
@@ -145,52 +120,6 @@ def _need(given: Mapping[str, Any]) -> None:
             f"fag: {', '.join(missing)} not given; a call needs --shape {_AXES.partition(';')[0]}, --dtype and "
             "--layout, or a file that has them under [fag]"
         )
-
-
-def _read(name: str) -> dict[str, Any]:
-    file = Path(name)
-    if not is_file(file):
-        named = shipped("tilings", name) if file.parent == Path() else None
-        if named is None:
-            raise InputError(f"{name}: no such file, want a .toml with a call under [fag] (docs/fag.md)")
-        file = named
-    raw = read_toml(file)
-    try:
-        return dict(FagFile.model_validate(raw).fag)
-    except ValidationError as error:
-        raise InputError("; ".join(_file_text(e, name) for e in error.errors())) from None
-
-
-def _file_text(error: Mapping[str, Any], name: str) -> str:
-    path = ".".join(map(str, error["loc"]))
-    if error["type"] == "missing":
-        return f"{name}: no [{path}]; a call stands under it (docs/fag.md)"
-    return f"{name}: {path}: {_reason(error, FagFile)}"
-
-
-def _described(error: Mapping[str, Any], file: str | None, options: Mapping[str, Any]) -> str:
-    """Return what is wrong with the place where it was said: an option, or a key of the file."""
-    first, *rest = (str(part) for part in error["loc"])
-    inside = [part for part in rest if part not in ("str", "list[int]", "function-before[_axes()")]
-    said = str(error["input"]) if error["type"] not in ("missing", "extra_forbidden") else ""
-    reason = _reason(error, TilesSpec if first == "tiles" else FagSpec)
-    named = inside[0] if inside else ""
-    is_option = first in options and (not isinstance(options[first], Mapping) or named in options[first])
-    if not is_option:
-        return f"{file}: {'.'.join(('fag', first, *inside))}{f' = {said}' if said else ''}: {reason}"
-    option = {"tiles": f"--set {named}", "tensors": f"--tensor {named}"}.get(first, f"--{first.replace('_', '-')}")
-    return f"{option}{f' {said}' if said else ''}: {reason}"
-
-
-def _reason(error: Mapping[str, Any], model: type[BaseModel]) -> str:
-    if error["type"] == "extra_forbidden":
-        names = [field.alias or name for name, field in model.model_fields.items()]
-        near = difflib.get_close_matches(str(error["loc"][-1]), names, n=_NEAREST, cutoff=0.0)
-        return f"unknown key; the nearest are {', '.join(near)}"
-    if error["type"] == "missing":
-        return "not given"
-    text = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
-    return text if error["type"] == "value_error" else f"want {text}"
 
 
 # --- from words to parameters ---
@@ -359,10 +288,10 @@ def parse_tensors(options: list[str]) -> dict[str, str]:
     """
     found = {}
     for text in options:
-        places = [place for place in (text.find("="), text.find(":")) if place > 0]
-        if not places or not text[min(places) + 1 :].strip():
+        name, how = name_and_how(text)
+        if not how:
             raise InputError(
                 f"--tensor {text}: want NAME=HOW, such as query=null or attenMask:format=NZ; HOW is {_HOW}"
             )
-        found[text[: min(places)].strip()] = text[min(places) + 1 :].strip()
+        found[name] = how
     return found

@@ -24,7 +24,7 @@ from ascendsim.op_host.fsg_tiling import BUFFERS, QUEUES, TMP_BYTES, FsgSample, 
 from ascendsim.op_kernel.fast_softmax_grad_operator import fast_softmax_grad
 from ascendsim.op_kernel.softmax_grad_checks import NO_TILE
 from ascendsim.record import record
-from ascendsim.terms import DATABLOCK_BYTES, Pipe, align_up
+from ascendsim.terms import DATABLOCK_BYTES, DEFAULT_SOC, Pipe, align_up
 
 _TILES: Final = 7
 _FILLED: Final = 2
@@ -214,7 +214,7 @@ class FsgAnswer:
 
 def answer(
     params: FastSoftMaxGradParam,
-    soc: str | Platform = "Ascend910B1",
+    soc: str | Platform = DEFAULT_SOC,
     *,
     inputs: tuple[TensorDesc, ...] | None = None,
     outputs: tuple[TensorDesc, ...] | None = None,

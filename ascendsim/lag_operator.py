@@ -13,6 +13,7 @@ from ascendsim.dtypes import BFLOAT16, DType
 from ascendsim.errors import Finding, InputError, Severity
 from ascendsim.lag_notes import gradient_range, mask_values
 from ascendsim.op_host.atb import Refusal, TensorDesc, desc_of
+from ascendsim.op_host.estimates import MATMULS
 from ascendsim.op_host.lag_blocks import block_map
 from ascendsim.op_host.lag_estimate import computed_blocks, flop_per_block
 from ascendsim.op_host.lag_kernel import LagKernelTiling, lag_kernel
@@ -39,7 +40,7 @@ PRESCRIBED: Final = frozenset({"order", "block_cores"})
 WORKSPACE: Final = "workspace"
 PRECISION: Final = 5e-3
 """How far a gradient may be off, relative to itself and by itself (ATB's kernel test)."""
-_FLOP_CONVENTION: Final = "5 products of all blocks that are computed: hidden scores inside a block count"
+_FLOP_CONVENTION: Final = f"{MATMULS} products of all blocks that are computed: hidden scores inside a block count"
 _SNAKE: Final = {line.name: re.sub("(?=[A-Z])", "_", line.name).lower() for line in (*INI.inputs, *INI.outputs)}
 READ: Final = {name: snake for name, snake in _SNAKE.items() if snake in (*INPUTS, "atten_mask", "softmax_in")}
 """Inputs that a kernel takes by the page's names; their names in scenarios."""

@@ -1,45 +1,29 @@
 """What `ascendsim lag` is asked: one call of LaserAttentionGrad, from a TOML file, options, or both."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field
 
 from ascendsim.atb_request import given_tensors
+from ascendsim.call_file import Asked, CallFile, CallModel, joined_numbers, read_call
 from ascendsim.errors import InputError
-from ascendsim.files import is_file, read_toml
 from ascendsim.op_host.atb import TensorDesc
 from ascendsim.op_host.lag_checks import inferred
 from ascendsim.op_host.lag_params import INI, NAME, NARROW_D, WIDE_D, WIDE_KEY_D, LaserAttentionGradParam
 from ascendsim.op_host.laser_attention_grad import Tensors
-from ascendsim.scenario import shipped
+from ascendsim.terms import DEFAULT_SOC
 
-_NEAREST: Final = 3
 _AXES: Final = "B,N,S or B,N,S,D (D 128 or 192), or B,N,S,Skv,D"
 _KEY_SIZES: Final = {NARROW_D: NARROW_D, WIDE_D: WIDE_KEY_D}
+_INNER: Final = {"tensors": "--tensor"}
 
 
-def _numbers(value: object) -> object:
-    """Return whole numbers that are joined by commas as a list."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return [int(part) for part in value.split(",")]
-    except ValueError:
-        raise ValueError(f"{value!r}: want whole numbers joined by commas, such as 1,4,4096") from None
+Numbers = Annotated[list[int], BeforeValidator(joined_numbers("1,4,4096"))]
 
 
-Numbers = Annotated[list[int], BeforeValidator(_numbers)]
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class LagSpec(_Model):
+class LagSpec(CallModel):
     """One call, in the words of the options."""
 
     shape: Numbers
@@ -53,17 +37,15 @@ class LagSpec(_Model):
     next_tokens: int = 1
     sparse_mode: int = 0
     inner_precise: int = 1
-    soc: str = "Ascend910B1"
+    soc: str = DEFAULT_SOC
     order: Literal["operator", "unfolded"] = "operator"
     vendor_quirks: bool = False
-    tensors: dict[str, str] = {}
+    tensors: dict[str, str] = Field(default_factory=dict)
 
 
-class LagFile(_Model):
-    """A file with a call."""
+class LagFile(CallFile):
+    """A file with a call of LaserAttentionGrad."""
 
-    schema_: Literal[1] = Field(default=1, alias="schema")
-    name: str = ""
     lag: dict[str, Any]
 
 
@@ -98,57 +80,10 @@ def request_of(file: str | None, options: Mapping[str, Any]) -> LagRequest:
     Raises:
         InputError: a file, key or value that cannot be used; the text says which, why, and what would be right.
     """
-    found = {} if file is None else _read(file)
-    merged = {**found, **options}
-    if isinstance(found.get("tensors"), dict) and "tensors" in options:
-        merged["tensors"] = {**found["tensors"], **options["tensors"]}
-    if "shape" not in merged:
+    asked = Asked("lag", file, {} if file is None else read_call(file, LagFile, "lag"), options, _INNER)
+    if "shape" not in asked.given:
         raise InputError(f"lag: --shape not given; a call needs {_AXES}, or a file that has it under [lag]")
-    try:
-        spec = LagSpec.model_validate(merged)
-    except ValidationError as error:
-        raise InputError("; ".join(_described(e, file, options) for e in error.errors())) from None
-    return _request(spec)
-
-
-def _read(name: str) -> dict[str, Any]:
-    file = Path(name)
-    if not is_file(file):
-        named = shipped("tilings", name) if file.parent == Path() else None
-        if named is None:
-            raise InputError(f"{name}: no such file, want a .toml with a call under [lag] (docs/lag.md)")
-        file = named
-    raw = read_toml(file)
-    try:
-        return dict(LagFile.model_validate(raw).lag)
-    except ValidationError as error:
-        raise InputError("; ".join(_file_text(e, name) for e in error.errors())) from None
-
-
-def _file_text(error: Mapping[str, Any], name: str) -> str:
-    path = ".".join(map(str, error["loc"]))
-    if error["type"] == "missing":
-        return f"{name}: no [{path}]; a call stands under it (docs/lag.md)"
-    return f"{name}: {path}: {_reason(error, LagFile)}"
-
-
-def _described(error: Mapping[str, Any], file: str | None, options: Mapping[str, Any]) -> str:
-    """Return what is wrong with the place where it was said: an option, or a key of the file."""
-    first, *rest = (str(part) for part in error["loc"])
-    said = "" if error["type"] in ("missing", "extra_forbidden") else f" {error['input']}"
-    reason = _reason(error, LagSpec)
-    if first in options:
-        return f"--{first.replace('_', '-')}{said}: {reason}"
-    return f"{file}: {'.'.join(('lag', first, *rest))}{f' ={said}' if said else ''}: {reason}"
-
-
-def _reason(error: Mapping[str, Any], model: type[BaseModel]) -> str:
-    if error["type"] == "extra_forbidden":
-        names = [field.alias or name for name, field in model.model_fields.items()]
-        near = difflib.get_close_matches(str(error["loc"][-1]), names, n=_NEAREST, cutoff=0.0)
-        return f"unknown key; the nearest are {', '.join(near)}"
-    text = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
-    return text if error["type"] == "value_error" else f"want {text}"
+    return _request(asked.spec(LagSpec))
 
 
 # --- from words to parameters and tensors ---

@@ -1,7 +1,7 @@
 """The operators a scenario can name: host side, kernel, and the tensors they take."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from math import prod
 from typing import Any
 
@@ -350,6 +350,23 @@ def _lag_reference(
     return {name: Reference(*values) for name, values in found.items()}
 
 
+_MATMUL = Operator(
+    name="matmul",
+    tensors=("a", "b", "c"),
+    outputs=("c",),
+    queues=QUEUES,
+    tiling_model=MatmulKeys,
+    kernel=matmul,
+    host=_matmul_host,
+    reference=_matmul_reference,
+    shapes=None,
+    kernel_type=KernelType.AIC_ONLY,
+    work=_matmul_work,
+    prescribed=_BLOCKS,
+    derived_names=_MATMUL_DERIVED,
+    derived=_matmul_derived,
+)
+
 OPERATORS = {
     "softmax_grad": Operator(
         name="softmax_grad",
@@ -366,37 +383,13 @@ OPERATORS = {
         notes=_softmax_grad_notes,
         prescribed=frozenset({"split_m"}),
     ),
-    "matmul": Operator(
-        name="matmul",
-        tensors=("a", "b", "c"),
-        outputs=("c",),
-        queues=QUEUES,
-        tiling_model=MatmulKeys,
-        kernel=matmul,
-        host=_matmul_host,
-        reference=_matmul_reference,
-        shapes=None,
-        kernel_type=KernelType.AIC_ONLY,
-        work=_matmul_work,
-        prescribed=_BLOCKS,
-        derived_names=_MATMUL_DERIVED,
-        derived=_matmul_derived,
-    ),
-    "matmul_bias": Operator(
+    "matmul": _MATMUL,
+    "matmul_bias": replace(
+        _MATMUL,
         name="matmul_bias",
         tensors=("a", "b", "bias", "c"),
-        outputs=("c",),
         queues=QUEUES | BIAS_QUEUES,
-        tiling_model=MatmulKeys,
         kernel=matmul_bias,
-        host=_matmul_host,
-        reference=_matmul_reference,
-        shapes=None,
-        kernel_type=KernelType.AIC_ONLY,
-        work=_matmul_work,
-        prescribed=_BLOCKS,
-        derived_names=_MATMUL_DERIVED,
-        derived=_matmul_derived,
     ),
     "flash_attention_score_grad": Operator(
         name="flash_attention_score_grad",

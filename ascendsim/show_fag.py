@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import asdict, fields
 
+from ascendsim import show_estimate
 from ascendsim.aligned import aligned
 from ascendsim.fag_answer import FagAnswer, Work
 from ascendsim.op_host.fag_dealing import Block
-from ascendsim.op_host.fag_estimate import MATMULS
 from ascendsim.op_host.fag_map import MemoryMap
 from ascendsim.op_host.fag_result import FagTiling, Matmuls
-from ascendsim.op_host.fag_rules import Reason
+from ascendsim.show_reasons import finding_lines, note_lines
 from ascendsim.terms import CoreKind
 
 _KINDS = {CoreKind.AIC: "AIC", CoreKind.AIV: "AIV"}
@@ -60,24 +60,11 @@ def head(found: FagAnswer) -> Iterator[str]:
 
 def _told(found: FagAnswer) -> Iterator[str]:
     for reason in found.report.reasons:
-        yield ""
-        yield from _reason(reason)
+        yield from finding_lines(str(reason.status or "no code"), reason.finding)
     for finding in found.findings:
         yield ""
         yield f"error {finding}"
-    notes = (*found.request.notes, *found.report.notes)
-    if notes:
-        yield ""
-    for note in notes:
-        yield f"note: {note}"
-
-
-def _reason(reason: Reason) -> Iterator[str]:
-    yield f"{reason.status or 'no code'} {reason.code} {reason.what}"
-    yield f"  where: {reason.where}; got {reason.got}, wanted {reason.wanted}"
-    if reason.finding.hint:
-        yield f"  to mend it: {reason.finding.hint}"
-    yield f"  source: {reason.source}"
+    yield from note_lines((*found.request.notes, *found.report.notes))
 
 
 def _named(values: dict[str, object]) -> str:
@@ -212,28 +199,14 @@ def _estimate(found: FagAnswer) -> Iterator[str]:
     assert e is not None
     heads = f", {e.heads} heads" if e.heads > 1 else ""
     block = e.block
-    yield ""
-    yield "Estimate, no simulation (docs/fag.md says which way it errs)"
-    if found.device.caution:
-        yield f"  {found.device.caution}"
+    yield from show_estimate.opening("Estimate, no simulation", "fag", found.device)
     yield f"  largest block, {e.rows} x {e.columns}{heads}, in cycles"
-    yield from (
-        f"  {line}"
-        for line in aligned(
-            [
-                ("cube 1", block.cube_1),
-                ("vector", block.vector),
-                ("cube 2", block.cube_2),
-                (f"memory ({block.path})", block.memory),
-                ("period", block.period),
-            ]
-        )
-    )
-    yield f"  what binds: {block.binds}"
-    yield from aligned([(phase.name, phase.cycles, phase.binds) for phase in e.phases], frozenset({0, 2}))
-    yield f"  head and tail of main: {e.head_tail_cycles:,} cycles"
-    yield f"  in all {e.cycles:,} cycles, {e.us:,.1f} us at {found.device.clock_mhz} MHz"
-    yield (
-        f"  {e.flop:,} FLOP ({MATMULS} products of all scores in blocks; skipped blocks do not count): "
-        f"{e.tflops:.1f} TFLOP/s"
-    )
+    rows = [
+        ("cube 1", block.cube_1),
+        ("vector", block.vector),
+        ("cube 2", block.cube_2),
+        (f"memory ({block.path})", block.memory),
+        ("period", block.period),
+    ]
+    yield from show_estimate.stages(rows, block.binds)
+    yield from show_estimate.totals(e, "all scores in blocks; skipped blocks do not count", found.device)

@@ -1,11 +1,14 @@
 """The answer of `ascendsim fsg` for the terminal, as lines."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
+from ascendsim.aligned import aligned
 from ascendsim.fsg_answer import FsgAnswer
 from ascendsim.op_host.fsg_tiling import FsgSample, FsgTiling
+from ascendsim.show_estimate import in_all, opening
+from ascendsim.show_reasons import finding_lines
 
 
 def page(found: FsgAnswer) -> Iterator[str]:
@@ -28,11 +31,7 @@ def _head(found: FsgAnswer) -> Iterator[str]:
     if params.head_num > 0 and params.q_seq_len:
         yield f"nSquareTokens = {params.head_num} * {params.sum_of_squares:,} = {params.n_square_tokens:,}"
     for finding in found.findings:
-        yield ""
-        yield f"error {finding.code} {finding.message}"
-        yield f"  where: {finding.where}; got {finding.got}, wanted {finding.wanted}"
-        yield f"  to mend it: {finding.hint}"
-        yield f"  source: {finding.source}"
+        yield from finding_lines("error", finding)
     for note in report.notes:
         yield f"note: {note}"
 
@@ -44,7 +43,7 @@ def _tiling(found: FsgAnswer, t: FsgTiling) -> Iterator[str]:
     yield ""
     yield "Items; K padded row, tiles of the first and of the other cores, splitM of SoftmaxGrad in a tile"
     head = ("item", "n", "K", "rows", "tile rows", "left over", "tiles", "splitM", "first element", "UB B")
-    yield from _table((head, *(_sample(i, s, t) for i, s in enumerate(t.samples))))
+    yield from aligned((head, *(_sample(i, s, t) for i, s in enumerate(t.samples))))
 
 
 def _sample(index: int, s: FsgSample, t: FsgTiling) -> tuple[object, ...]:
@@ -82,26 +81,14 @@ def _map(found: FsgAnswer, t: FsgTiling) -> Iterator[str]:
     used = t.used_bytes(sample)
     yield ""
     yield f"UB, item {largest}: {used:,} of {t.ub_bytes:,} B, {t.ub_bytes - used:,} B free"
-    yield from _table((("", "from", "B"), *((a.name, a.start_bytes, a.bytes) for a in found.areas(sample))))
+    yield from aligned((("", "from", "B"), *((a.name, a.start_bytes, a.bytes) for a in found.areas(sample))))
 
 
 def _estimate(found: FsgAnswer) -> Iterator[str]:
     device = found.device
     assert device is not None
-    yield ""
-    yield "Estimate in cycles, from a few simulated tiles of each core (docs/fsg.md says which way it errs)"
-    if device.caution:
-        yield f"  {device.caution}"
+    yield from opening("Estimate in cycles, from a few simulated tiles of each core", "fsg", device)
     head = ("item", "first tile", "a tile", "left over", "binds", "memory", "item")
     rows = ((i, e.first, e.tile, e.tail, e.binds, e.memory, e.cycles) for i, e in enumerate(found.estimate))
-    yield from _table((head, *rows))
-    yield f"  in all {found.cycles:,} cycles, {device.microseconds(found.cycles):,.1f} us at {device.clock_mhz} MHz"
-
-
-def _table(rows: Sequence[Sequence[object]]) -> Iterator[str]:
-    """Yield rows as lines: the first column to the left, the others to the right."""
-    cells = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-    for row in cells:
-        parts = [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]
-        yield ("  " + "  ".join(parts)).rstrip()
+    yield from aligned((head, *rows))
+    yield in_all(found.cycles, device)

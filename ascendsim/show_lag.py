@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 
+from ascendsim import show_estimate
 from ascendsim.aligned import aligned
+from ascendsim.errors import Severity
 from ascendsim.lag_answer import LagAnswer
 from ascendsim.op_host.lag_blocks import BlockMap, Segment
-from ascendsim.op_host.lag_estimate import MATMULS
 from ascendsim.op_host.lag_params import LagCall, MapKind
 from ascendsim.op_host.lag_tiling import LagTiling
+from ascendsim.show_reasons import finding_lines, note_lines
 
+_WORDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 _MAPS = {
     MapKind.DENSE: "all blocks of scores, no mask",
     MapKind.TRIANGLE: "triangle, folded",
@@ -62,16 +65,8 @@ def _sizes(call: LagCall) -> str:
 
 def _told(found: LagAnswer) -> Iterator[str]:
     for finding in found.findings:
-        kind = {"E": "error", "W": "warning", "I": "note"}[finding.severity.value]
-        yield ""
-        yield f"{kind} {finding.code} {finding.message}"
-        yield f"  where: {finding.where}; got {finding.got}, wanted {finding.wanted}"
-        yield f"  to mend it: {finding.hint}"
-        yield f"  source: {finding.source}"
-    if found.notes:
-        yield ""
-    for note in found.notes:
-        yield f"note: {note}"
+        yield from finding_lines(_WORDS[finding.severity], finding)
+    yield from note_lines(found.notes)
 
 
 def _tiling(tiling: LagTiling) -> Iterator[str]:
@@ -108,32 +103,18 @@ def _estimate(found: LagAnswer) -> Iterator[str]:
     assert e is not None
     assert device is not None
     stages = e.round
-    yield ""
-    yield "Estimate, no simulation (docs/lag.md says which way it errs)"
-    if device.caution:
-        yield f"  {device.caution}"
+    yield from show_estimate.opening("Estimate, no simulation", "lag", device)
     yield f"  a block costs an AIV {e.block_vector:,} cycles; the fullest round, {e.blocks} blocks, in cycles"
-    yield from (
-        f"  {line}"
-        for line in aligned(
-            [
-                ("cube 1", stages.cube_1),
-                ("vector", stages.vector),
-                ("cube 3", stages.cube_3),
-                ("cube 2", stages.cube_2),
-                (f"memory ({stages.path})", stages.memory),
-                ("period", stages.period),
-            ]
-        )
-    )
-    yield f"  what binds: {stages.binds}"
-    yield from aligned([(phase.name, phase.cycles, phase.binds) for phase in e.phases], frozenset({0, 2}))
-    yield f"  head and tail of main: {e.head_tail_cycles:,} cycles"
-    yield f"  in all {e.cycles:,} cycles, {e.us:,.1f} us at {device.clock_mhz} MHz"
-    yield (
-        f"  {e.flop:,} FLOP ({MATMULS} products of all blocks that are computed; hidden scores inside a block count): "
-        f"{e.tflops:.1f} TFLOP/s"
-    )
+    rows = [
+        ("cube 1", stages.cube_1),
+        ("vector", stages.vector),
+        ("cube 3", stages.cube_3),
+        ("cube 2", stages.cube_2),
+        (f"memory ({stages.path})", stages.memory),
+        ("period", stages.period),
+    ]
+    yield from show_estimate.stages(rows, stages.binds)
+    yield from show_estimate.totals(e, "all blocks that are computed; hidden scores inside a block count", device)
 
 
 def _segments(named: Iterator[tuple[str, tuple[Segment, ...]]]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from ascendsim.aligned import columns
 from ascendsim.tune.answers import CYCLES, OBJECTIVES, Answer, Cells, Gain, Sensitivity
 from ascendsim.tune.evaluation import DROPPED, LEFT_OUT, TIMED
 from ascendsim.tune.space import value_text
@@ -52,7 +53,8 @@ def _head(found: Answer) -> Iterator[str]:
 def _ranking(found: Answer, top: int) -> Iterator[str]:
     more = f", ties with the best: {found.ties}" if found.ties > 1 else ""
     yield f"Best {min(top, len(found.ranked))} of {len(found.ranked)} by {' and '.join(found.objectives)}{more}"
-    yield from _table(_heads(found), [_cells(found, place, row) for place, row in enumerate(found.ranked[:top], 1)])
+    rows = [_cells(found, place, row) for place, row in enumerate(found.ranked[:top], 1)]
+    yield from columns([_heads(found), *rows], left=())
     if found.objectives[0] == CYCLES:
         yield _tie_text(found)
 
@@ -98,7 +100,7 @@ def _sensitivity(found: Answer) -> Iterator[str]:
     what = OBJECTIVES[found.objectives[0]]
     yield f"What each field matters: least {what} with each of its values, and its worst value over the best of all"
     rows = [(s.field, f"{s.spread:+.1%}", _effects(s)) for s in found.sensitivities]
-    yield from _table(("field", "spread", f"value: {what}"), rows, left=(0, 2))
+    yield from columns([("field", "spread", f"value: {what}"), *rows], left=(0, 2))
 
 
 def _effects(sensitivity: Sensitivity) -> str:
@@ -114,7 +116,8 @@ def _effects(sensitivity: Sensitivity) -> str:
 def _front(found: Answer, top: int) -> Iterator[str]:
     shown = found.front[:top]
     yield f"Pareto front of {' and '.join(found.objectives)}: {len(found.front)} candidates"
-    yield from _table(_heads(found), [_cells(found, len(found.ranked) + 1, row) for row in shown], skip=1)
+    rows = [_heads(found), *(_cells(found, len(found.ranked) + 1, row) for row in shown)]
+    yield from columns([row[1:] for row in rows], left=())
 
 
 def _against_default(found: Answer) -> Iterator[str]:
@@ -135,19 +138,8 @@ def _gain(gain: Gain) -> Iterator[str]:
         return
     yield f"Where the cycles of {gain.pipe} go, mean of its cores"
     rows = [(p.what, f"{p.default_cycles:.0f}", f"{p.best_cycles:.0f}", f"{-p.saved_cycles:+.0f}") for p in shown]
-    yield from _table(("", "default", "best", "difference"), rows, left=(0,))
+    yield from columns([("", "default", "best", "difference"), *rows])
 
 
 def _text(cell: object) -> str:
     return "-" if cell is None else value_text(cell) if isinstance(cell, int | str) else str(cell)
-
-
-def _table(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (), skip: int = 0
-) -> Iterator[str]:
-    """Yield a table; columns are as wide as need be, numbers to the right. The first `skip` columns are left out."""
-    lines = [heads, *rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
-    for line in lines:
-        cells = [line[i].ljust(w) if i in left else line[i].rjust(w) for i, w in enumerate(widths) if i >= skip]
-        yield "  ".join(cells).rstrip()

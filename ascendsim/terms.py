@@ -3,6 +3,7 @@
 Spelling follows AscendC (asc-devkit docs, appendix "API pipe types" and the data-structure pages).
 """
 
+from collections.abc import Iterator
 from enum import Enum, IntEnum
 from functools import cache
 
@@ -318,6 +319,9 @@ class MmadOrder(Enum):
     """The products of a fractal along k are added exactly, and the sum rounded to float once for each fractal."""
 
 
+DEFAULT_SOC = "Ascend910B1"
+"""The part where none is named."""
+
 DATABLOCK_BYTES = 32
 """A datablock, the unit of UB addresses and strides."""
 
@@ -345,6 +349,15 @@ FULL_MASK = (1 << 64) - 1
 def ceil_div(a: int, b: int) -> int:
     """Return a / b rounded up, for b > 0."""
     return -(-a // b)
+
+
+def pieces(length: int, step: int) -> Iterator[tuple[int, int]]:
+    """Yield (length, how many) of the pieces of a length that is cut into steps: whole ones, then what is left."""
+    whole, rest = divmod(length, step)
+    if whole:
+        yield step, whole
+    if rest:
+        yield rest, 1
 
 
 def ascendc_field(name: str) -> str:

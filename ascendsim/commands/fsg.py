@@ -6,6 +6,7 @@ import typer
 
 from ascendsim.commands.options import AsJson, Soc, parse_changes, parse_numbers
 from ascendsim.commands.terminal import Exit, print_json, print_lines
+from ascendsim.terms import DEFAULT_SOC
 
 
 def fsg(
@@ -14,7 +15,7 @@ def fsg(
         str, typer.Option("--q-seq-len", help="qSeqLen, length of each item: 487,16,532,413.", metavar="N,N,...")
     ],
     rsv: Annotated[str | None, typer.Option(help="The eight reserved bytes; default 0,0,0,0,0,0,0,0.")] = None,
-    soc: Soc = "Ascend910B1",
+    soc: Soc = DEFAULT_SOC,
     tensors: Annotated[
         list[str] | None,
         typer.Option(

@@ -9,6 +9,7 @@ import typer
 
 from ascendsim.errors import InputError
 from ascendsim.files import parse_toml
+from ascendsim.terms import DEFAULT_SOC
 
 Scenario = Annotated[str, typer.Argument(help="Scenario file, or the name of a shipped one.", metavar="SCENARIO")]
 CallFile = Annotated[
@@ -25,7 +26,7 @@ Changes = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Soc = Annotated[str, typer.Option("--soc", help="Part, such as Ascend910B1; a product name lists its parts.")]
-SocOfCall = Annotated[str | None, typer.Option("--soc", help="Part, default Ascend910B1.")]
+SocOfCall = Annotated[str | None, typer.Option("--soc", help=f"Part, default {DEFAULT_SOC}.")]
 Scale = Annotated[float | None, typer.Option(help="scaleValue; default 1 / sqrt(D).")]
 
 

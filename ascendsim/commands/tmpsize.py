@@ -9,6 +9,7 @@ from ascendsim.commands.bar import progress_bar
 from ascendsim.commands.options import AsJson, Soc, need_folder, parse_shape
 from ascendsim.commands.terminal import Exit, print_json, print_written, wide
 from ascendsim.errors import InputError
+from ascendsim.terms import DEFAULT_SOC
 
 if TYPE_CHECKING:
     from ascendsim.tmpsize import Curve, TmpChoice, TmpSize
@@ -46,7 +47,7 @@ def tmpsize(
     picture: Annotated[Path | None, typer.Option("--out", help="Folder for a picture of the curve.")] = None,
     svg: Annotated[bool, typer.Option("--svg", help="With --out: the picture as SVG, too.")] = False,
     export: Annotated[Path | None, typer.Option(help="Folder for the tiling: TOML, and host lines in AscendC.")] = None,
-    soc: Soc = "Ascend910B1",
+    soc: Soc = DEFAULT_SOC,
     arch: Annotated[
         int | None, typer.Option(help="An architecture number instead of a part (--soc is not used): sizes only.")
     ] = None,

@@ -10,7 +10,6 @@ from ascendsim.isa.forms import (
     UNARY,
     Arithmetic,
     BinaryRepeatParams,
-    Bind,
     Call,
     Form,
     Mask,
@@ -18,63 +17,17 @@ from ascendsim.isa.forms import (
     Strides,
     UnaryRepeatParams,
     clamped,
-    declare,
-    run_elementwise,
-    touch_elementwise,
+    element_wise,
+    one_type,
     with_scalar,
 )
-from ascendsim.isa.instruction import Array, Check, Context, Instruction, Register, Row
-from ascendsim.isa.overlap import no_partial_overlap
+from ascendsim.isa.instruction import Array, Check, Context, Register, Row
 from ascendsim.isa.params import need_bool
 from ascendsim.memory import LocalTensor
-from ascendsim.terms import Pipe, RoundMode
+from ascendsim.terms import RoundMode
 
 Kinds = tuple[tuple[DType, DType], ...]
 """Allowed (dst, source) types; two sources have one type."""
-
-
-def _instruction(
-    fn: Arithmetic,
-    api: str,
-    mnemonic: str,
-    params: tuple[str, ...],
-    bind: Bind,
-    types: tuple[Check, ...],
-    *,
-    takes_scalar: bool = False,
-    scalar_role: str = "dst",
-    reads_dst: bool = False,
-) -> Instruction:
-    """Declare an element-wise instruction whose name and docstring are those of `fn`."""
-    two = "src1_blk_stride" in params
-    return declare(
-        fn.__name__,
-        fn.__doc__,
-        api=api,
-        mnemonic=mnemonic,
-        pipe=Pipe.V,
-        params=params,
-        cost="vector",
-        family=api,
-        execute=run_elementwise(bind),
-        touch=touch_elementwise,
-        checks=(
-            *types,
-            rules.aligned("dst", "src0", "src1"),
-            *rules.UNDER_MASK,
-            rules.strides(255 if two else 65535, 255),
-            no_partial_overlap(),
-            rules.in_bounds,
-        ),
-        uses_mask=True,
-        takes_scalar=takes_scalar,
-        scalar_role=scalar_role,
-        reads_dst=reads_dst,
-    )
-
-
-def _one_type(allowed: tuple[DType, ...]) -> tuple[Check, ...]:
-    return (rules.dtypes(allowed, "dst", "src0", "src1"), rules.same_dtype)
 
 
 def widest(*tensors: LocalTensor) -> DType:
@@ -134,7 +87,7 @@ def unary(api: str, mnemonic: str, allowed: tuple[DType, ...], *more: Check) -> 
 
     def make(fn: Arithmetic) -> Form[UnaryCall]:
         bind = clamped(lambda _ctx, _row: fn)
-        return Form(_instruction(fn, api, mnemonic, UNARY, bind, (*_one_type(allowed), *more)), UnaryCall)
+        return Form(element_wise(fn, api, mnemonic, UNARY, bind, (*one_type(allowed), *more)), UnaryCall)
 
     return make
 
@@ -143,7 +96,7 @@ def unary_bits(api: str, mnemonic: str, allowed: tuple[DType, ...]) -> Callable[
     """Declare a one-source instruction on bits: nothing overflows, so no mode clamps its results."""
 
     def make(fn: Arithmetic) -> Form[UnaryCall]:
-        op = _instruction(fn, api, mnemonic, UNARY, lambda _ctx, _row: fn, _one_type(allowed))
+        op = element_wise(fn, api, mnemonic, UNARY, lambda _ctx, _row: fn, one_type(allowed))
         return Form(op, UnaryCall)
 
     return make
@@ -188,14 +141,14 @@ class RoundingShiftCall(Call):
 
 
 def _shift_checks(allowed: tuple[DType, ...]) -> tuple[Check, ...]:
-    return (rules.on_devices_with("vector_shift"), *_one_type(allowed), rules.shift_range)
+    return (rules.on_devices_with("vector_shift"), *one_type(allowed), rules.shift_range)
 
 
 def shift(api: str, mnemonic: str, allowed: tuple[DType, ...]) -> Callable[[Arithmetic], Form[ScalarCall]]:
     """Declare a shift by a scalar number of bits; the decorated function takes the source and the number."""
 
     def make(fn: Arithmetic) -> Form[ScalarCall]:
-        op = _instruction(fn, api, mnemonic, UNARY, with_scalar(fn), _shift_checks(allowed), takes_scalar=True)
+        op = element_wise(fn, api, mnemonic, UNARY, with_scalar(fn), _shift_checks(allowed), takes_scalar=True)
         return Form(op, ScalarCall)
 
     return make
@@ -212,7 +165,7 @@ def rounding_shift(
             return with_scalar(lambda values, bits: fn(values, round_en, bits))(ctx, row)
 
         params = (*UNARY, "round_en")
-        op = _instruction(fn, api, mnemonic, params, bind, _shift_checks(allowed), takes_scalar=True)
+        op = element_wise(fn, api, mnemonic, params, bind, _shift_checks(allowed), takes_scalar=True)
         return Form(op, RoundingShiftCall)
 
     return make
@@ -304,7 +257,7 @@ def accumulate(api: str, mnemonic: str, kinds: Kinds) -> Callable[[Arithmetic], 
             return _multiply_add(ctx, row, fn)
 
         types = (rules.dtype_pairs(kinds),)
-        return Form(_instruction(fn, api, mnemonic, BINARY, bind, types, reads_dst=True), MixedBinaryCall)
+        return Form(element_wise(fn, api, mnemonic, BINARY, bind, types, reads_dst=True), MixedBinaryCall)
 
     return make
 
@@ -317,7 +270,7 @@ def accumulate_scalar(api: str, mnemonic: str, kinds: Kinds) -> Callable[[Arithm
             return with_scalar(_multiply_add(ctx, row, fn))(ctx, row)
 
         types = (rules.dtype_pairs(kinds),)
-        op = _instruction(fn, api, mnemonic, UNARY, bind, types, takes_scalar=True, scalar_role="src0", reads_dst=True)
+        op = element_wise(fn, api, mnemonic, UNARY, bind, types, takes_scalar=True, scalar_role="src0", reads_dst=True)
         return Form(op, AxpyCall)
 
     return make
@@ -332,6 +285,6 @@ def binary_cast(api: str, mnemonic: str, kinds: Kinds) -> Callable[[Arithmetic],
             to = row.dst.dtype
             return lambda a, b: cast(saturate(fn(a, b), ctx.overflow), to, RoundMode.CAST_NONE, ctx.overflow)
 
-        return Form(_instruction(fn, api, mnemonic, BINARY, bind, (rules.dtype_pairs(kinds),)), MixedBinaryCall)
+        return Form(element_wise(fn, api, mnemonic, BINARY, bind, (rules.dtype_pairs(kinds),)), MixedBinaryCall)
 
     return make

@@ -438,6 +438,65 @@ def with_scalar(fn: Arithmetic) -> Bind:
     return bind
 
 
+def element_wise(
+    fn: Arithmetic,
+    api: str,
+    mnemonic: str,
+    params: tuple[str, ...],
+    bind: Bind,
+    types: tuple[Check, ...],
+    *,
+    takes_scalar: bool = False,
+    scalar_role: str = "dst",
+    reads_dst: bool = False,
+    is_blind: Callable[[Row], bool] | None = None,
+) -> Instruction:
+    """Declare an element-wise instruction whose name and docstring are those of `fn`.
+
+    Args:
+        fn: gives them.
+        api: its AscendC name.
+        mnemonic: its name in logs.
+        params: its parameters.
+        bind: the arithmetic.
+        types: rules for types.
+        takes_scalar: the last operand is a scalar.
+        scalar_role: the operand whose type the scalar has.
+        reads_dst: dst is a source, too.
+        is_blind: rows whose result does not depend on their sources.
+    """
+    two = "src1_blk_stride" in params
+    return declare(
+        fn.__name__,
+        fn.__doc__,
+        api=api,
+        mnemonic=mnemonic,
+        pipe=Pipe.V,
+        params=params,
+        cost="vector",
+        family=api,
+        execute=run_elementwise(bind, is_blind=is_blind),
+        touch=touch_elementwise,
+        checks=(
+            *types,
+            rules.aligned("dst", "src0", "src1"),
+            *rules.UNDER_MASK,
+            rules.strides(255 if two else 65535, 255),
+            no_partial_overlap(),
+            rules.in_bounds,
+        ),
+        uses_mask=True,
+        takes_scalar=takes_scalar,
+        scalar_role=scalar_role,
+        reads_dst=reads_dst,
+    )
+
+
+def one_type(allowed: tuple[DType, ...]) -> tuple[Check, ...]:
+    """Return rules: operands have one of these types, all the same."""
+    return (rules.dtypes(allowed, "dst", "src0", "src1"), rules.same_dtype)
+
+
 class BinaryCall(Call):
     """dst, src0, src1; then count, or mask, repeat_times and strides."""
 
@@ -474,28 +533,7 @@ def binary(api: str, mnemonic: str, allowed: tuple[DType, ...]) -> Callable[[Cal
     """Declare a two-source element-wise instruction; the decorated function is its arithmetic."""
 
     def make(fn: Callable[..., Array]) -> Form[BinaryCall]:
-        op = declare(
-            fn.__name__,
-            fn.__doc__,
-            api=api,
-            mnemonic=mnemonic,
-            pipe=Pipe.V,
-            params=BINARY,
-            cost="vector",
-            family=api,
-            execute=run_elementwise(clamped(lambda _ctx, _row: fn)),
-            touch=touch_elementwise,
-            checks=(
-                rules.dtypes(allowed, "dst", "src0", "src1"),
-                rules.same_dtype,
-                rules.aligned("dst", "src0", "src1"),
-                *rules.UNDER_MASK,
-                rules.strides(255, 255),
-                no_partial_overlap(),
-                rules.in_bounds,
-            ),
-            uses_mask=True,
-        )
+        op = element_wise(fn, api, mnemonic, BINARY, clamped(lambda _ctx, _row: fn), one_type(allowed))
         return Form(op, BinaryCall)
 
     return make
@@ -546,29 +584,8 @@ def scalar_binary(
     """
 
     def make(fn: Callable[..., Array]) -> Form[ScalarCall]:
-        op = declare(
-            fn.__name__,
-            fn.__doc__,
-            api=api,
-            mnemonic=mnemonic,
-            pipe=Pipe.V,
-            params=UNARY,
-            cost="vector",
-            family=api,
-            execute=run_elementwise(clamped(with_scalar(fn)), is_blind=is_blind),
-            touch=touch_elementwise,
-            checks=(
-                rules.dtypes(allowed, "dst", "src0"),
-                rules.same_dtype,
-                rules.aligned("dst", "src0"),
-                *rules.UNDER_MASK,
-                rules.strides(65535, 255),
-                no_partial_overlap(),
-                rules.in_bounds,
-            ),
-            uses_mask=True,
-            takes_scalar=True,
-        )
+        bind = clamped(with_scalar(fn))
+        op = element_wise(fn, api, mnemonic, UNARY, bind, one_type(allowed), takes_scalar=True, is_blind=is_blind)
         return Form(op, ScalarCall)
 
     return make

@@ -1,11 +1,15 @@
 """What estimates of attention kernels are made of: products, vector instructions, passes, by a device's figures."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
+from typing import Final
 
 from ascendsim.device import CubeCost, Device
 from ascendsim.op_host.matmul_base import BaseBlock
+from ascendsim.terms import pieces
+
+MATMULS: Final = 5
+"""Matrix products of the backward pass, which count as work: S, dA (or dP), dQ, dK, dV."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +27,19 @@ class Phase:
     binds: str
 
 
+def score_flop(d: int, dv: int) -> int:
+    """Return the floating-point operations of a score in these products, for head sizes of query and value."""
+    return 2 * (3 * d + 2 * dv)
+
+
 def product_cycles(m: int, n: int, k: int, base: BaseBlock, cost: CubeCost) -> int:
     """Return the cycles of a product cut into base blocks: one Mmad with its whole start for each."""
     return sum(
         (cost.startup + cost.occupancy_cycles(rows, columns, depth)) * down * across * deep
-        for rows, down in _pieces(m, base.m)
-        for columns, across in _pieces(n, base.n)
-        for depth, deep in _pieces(k, base.k)
+        for rows, down in pieces(m, base.m)
+        for columns, across in pieces(n, base.n)
+        for depth, deep in pieces(k, base.k)
     )
-
-
-def _pieces(length: int, step: int) -> Iterator[tuple[int, int]]:
-    whole, rest = divmod(length, step)
-    if whole:
-        yield step, whole
-    if rest:
-        yield rest, 1
 
 
 def rate(device: Device, path: str) -> float:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ascendsim.errors import Finding, Rejected, Rule
+from ascendsim.op_host.fag_kernel_tiling import Products
 from ascendsim.op_host.fag_kernels import FagKernelTiling
 from ascendsim.op_host.fag_parts import BUFFERS, FLOAT_BYTES, ProductBuffers
 from ascendsim.op_host.fag_rules import ARCHS
-from ascendsim.op_host.fag_same_ab import Products, SameAbTiling, block_products
+from ascendsim.op_host.fag_same_ab import SameAbTiling, block_products
 from ascendsim.op_host.matmul import MatmulTiling
 
 AHEAD: Final = 1

@@ -77,6 +77,10 @@ class FagShape:
         """Query heads."""
         return self.n2 * self.g
 
+    def query_head(self, n2: int, g: int) -> int:
+        """Return the number of a query head, the g-th of a key head's."""
+        return n2 * self.g + g
+
     @property
     def is_tnd(self) -> bool:
         """Whether batches have lengths of their own."""

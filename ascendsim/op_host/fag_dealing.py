@@ -17,11 +17,12 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendsim.errors import InputError
 from ascendsim.op_host.fag_band import batch_tokens, has_prefix, wide_band
 from ascendsim.op_host.fag_call import ALL_TOKENS, PREFIX_MODES, FagCall
 from ascendsim.op_host.fag_result import FagTiling
 from ascendsim.op_host.fag_tiling_same_ab import vector_tile
-from ascendsim.terms import CoreKind, align_up, ceil_div
+from ascendsim.terms import CoreKind, align_up, ceil_div, pieces
 
 Ints = NDArray[np.int64]
 Cut = Literal["rows", "columns", "halves", "none"]
@@ -355,6 +356,18 @@ def dealing(call: FagCall, tiling: FagTiling) -> Dealing | None:
     return _DEALERS[tiling.template](call, tiling)
 
 
+def required_dealing(call: FagCall, tiling: FagTiling) -> Dealing:
+    """Return who computes which scores, for a kernel.
+
+    Raises:
+        InputError: there are more than `MOST_BLOCKS`.
+    """
+    found = dealing(call, tiling)
+    if found is None:
+        raise InputError("the call has more blocks of scores than are looked at one by one; make S1 and S2 smaller")
+    return found
+
+
 def tiles_of_a_head(call: FagCall, tiling: FagTiling) -> int:
     """Return the score tiles of the longest head, those outside the band included."""
     tiles, shape = tiling.tiles, call.shape
@@ -539,17 +552,9 @@ class Share:
 
     def sizes(self) -> Iterator[tuple[int, int, int]]:
         """Yield (rows, columns, how many) of its sub-tiles."""
-        for rows, down in _pieces(self.rows, self.step_rows):
-            for columns, across in _pieces(self.columns, self.step_columns):
+        for rows, down in pieces(self.rows, self.step_rows):
+            for columns, across in pieces(self.columns, self.step_columns):
                 yield rows, columns, down * across
-
-
-def _pieces(length: int, step: int) -> Iterator[tuple[int, int]]:
-    whole, rest = divmod(length, step)
-    if whole:
-        yield step, whole
-    if rest:
-        yield rest, 1
 
 
 def shares(rows: int, columns: int, cut: Cut, step_rows: int, step_columns: int) -> tuple[Share, ...]:

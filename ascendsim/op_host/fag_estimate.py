@@ -33,21 +33,17 @@ from numpy.typing import NDArray
 
 from ascendsim.device import Device
 from ascendsim.dtypes import FLOAT
-from ascendsim.op_host.estimates import Phase, instruction_cycles, pass_phase, product_cycles, rate
+from ascendsim.op_host.estimates import MATMULS, Phase, instruction_cycles, pass_phase, product_cycles, rate, score_flop
 from ascendsim.op_host.fag_call import COMPRESSED_MASK_MODES, CUBE, FagCall
 from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Dealing, Group, shares, vector_step
 from ascendsim.op_host.fag_result import FagTiling
 from ascendsim.op_host.fag_workspace import FLOAT_BYTES
 from ascendsim.op_host.matmul_base import BaseBlock
-from ascendsim.terms import DATABLOCK_BYTES, CoreKind, align_up, ceil_div
+from ascendsim.terms import DATABLOCK_BYTES, REPEAT_BYTES, CoreKind, align_up, ceil_div
 
-_REPEAT_BYTES = 256
-_LANES = _REPEAT_BYTES // FLOAT_BYTES
+_LANES = REPEAT_BYTES // FLOAT_BYTES
 _MASK_LANES = 128
 """Masks are compared as half."""
-
-MATMULS: Final = 5
-"""Matrix products that count as work: S, dA, dQ, dK, dV."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +103,13 @@ class Estimate:
 
 
 FLOP_CONVENTION: Final = (
-    "5 products, 2 * scores * (3 D + 2 Dv); hidden scores inside a block count, skipped blocks do not"
+    f"{MATMULS} products, 2 * scores * (3 D + 2 Dv); hidden scores inside a block count, skipped blocks do not"
 )
 
 
 def flop_per_score(call: FagCall) -> int:
     """Return the floating-point operations of a score in the five products, head sizes as the kernel gets them."""
-    return 2 * (3 * call.shape.d + 2 * call.shape.dv)
+    return score_flop(call.shape.d, call.shape.dv)
 
 
 def estimate(call: FagCall, tiling: FagTiling, dealt: Dealing, device: Device) -> Estimate:

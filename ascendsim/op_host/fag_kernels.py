@@ -14,7 +14,7 @@ from ascendsim.op_host.fag_same_ab import SameAbTiling, same_ab_kernel
 from ascendsim.op_host.fag_whole_heads import WholeHeadsTiling
 
 FagKernelTiling = SameAbTiling | S1s2Bn2Tiling | S1s2Bn2gs1s2Tiling | WholeHeadsTiling
-"""What a kernel takes; each has `names`, `block_dim` and `workspace_bytes`."""
+"""What a kernel takes."""
 
 KERNELS: Final[dict[str, Callable[[FagCall, FagTiling, tuple[str, ...]], FagKernelTiling]]] = {
     "SameAB": same_ab_kernel,

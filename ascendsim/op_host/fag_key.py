@@ -12,6 +12,9 @@ from ascendsim.errors import InputError
 EMPTY_KEY: Final = 90
 """The key of a call whose outputs are empty; it has no fields."""
 
+DTYPE_FIELD: Final = {"bf16": 2, "fp16": 3, "fp32": 1}
+"""Field dtype, but for fp16 of S1s2Bn2."""
+
 
 @dataclass(frozen=True, slots=True)
 class KeyFields:

@@ -6,13 +6,16 @@ and B have half of L1 each, two buffers of each.
 Source: ops-transformer op_kernel, flash_attention_score_grad.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from ascendsim.dtypes import FLOAT
-from ascendsim.op_host.fag_call import FagCall
+from ascendsim.errors import InputError
+from ascendsim.op_host.fag_call import FagCall, FagShape
 from ascendsim.op_host.fag_params import Layout
 from ascendsim.op_host.fag_result import Matmuls
+from ascendsim.op_host.fag_workspace import WorkspaceTerm
 from ascendsim.op_host.matmul import MatmulTiling
 from ascendsim.op_host.matmul_base import BaseBlock
 from ascendsim.terms import CUBE_SIDE, align_up
@@ -22,6 +25,8 @@ ALIBI_ROWS: Final = 1024
 """Rows of a pseShift that holds the last ones only."""
 ADD_THEN_MULTIPLY: Final = 1
 """The pse_type that scales pseShift, too."""
+BITS: Final = 8
+"""Scores that a byte of a dropout mask in bits stands for."""
 BUFFERS: Final = 2
 """Of L1 and L0, and of the scores in GM."""
 
@@ -72,6 +77,26 @@ class Rows:
             "SBH": (s * self.b + b) * self.n + n,
         }[self.layout]
         return row * self.columns
+
+
+@dataclass(frozen=True, slots=True)
+class CallRows:
+    """Rows of a call's tensors: of query and dq; key and dk; value and dv; dy and attentionIn."""
+
+    query: Rows
+    key: Rows
+    value: Rows
+    out: Rows
+
+
+def call_rows(shape: FagShape) -> CallRows:
+    """Return the rows of a call that has no lengths of its own for each batch."""
+    return CallRows(
+        Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.d),
+        Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.d),
+        Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.dv),
+        Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.dv),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +154,51 @@ def bias_rows(call: FagCall) -> BiasRows | None:
     return BiasRows(batches, heads, rows, columns, is_cut, call.params.pse_type == ADD_THEN_MULTIPLY)
 
 
+def refuse_unwritten(call: FagCall, template: str) -> None:
+    """Refuse what the host of a template answers and its kernel does not do yet.
+
+    Raises:
+        InputError: slopes for pseShift, rotary parts, or layout TND.
+    """
+    for what, is_asked in (
+        ("pseShift made inside from slopes", call.is_inner_pse),
+        ("rotary parts", call.rope_sizes is not None),
+        ("layout TND", call.shape.is_tnd),
+    ):
+        if is_asked:
+            raise InputError(
+                f"template {template}: {what}: the host answers (ascendsim fag), a kernel is not there yet"
+            )
+
+
+def require_fractals(**lengths: int | None) -> None:
+    """Refuse tile sizes that are not made of whole fractals.
+
+    Raises:
+        InputError: one of these sizes is not.
+    """
+    for name, length in lengths.items():
+        if (length or 0) % CUBE_SIDE:
+            raise InputError(f"{name} = {length}: must be a multiple of {CUBE_SIDE}, rows and columns of a fractal")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Where a part of the workspace begins, and how long it is [bytes]."""
+
+    at: int
+    bytes: int
+
+
+def workspace_parts(terms: Iterable[WorkspaceTerm]) -> dict[str, Part]:
+    """Return the parts of a workspace by name."""
+    found, at = dict[str, Part](), 0
+    for term in terms:
+        found[term.name] = Part(at, term.bytes)
+        at += term.bytes
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class MainUb:
     """Where the parts of a vector sub-tile begin in UB [bytes], in the order of the memory map."""
@@ -168,6 +238,11 @@ class Product:
 def nz_sum_at(rows: Rows, b: int, n: int, s: int) -> int:
     """Return where the NZ sums of a row of a head begin: heads follow one another whatever the layout [floats]."""
     return (b * rows.n + n) * rows.s * align_up(rows.columns, CUBE_SIDE) + s * CUBE_SIDE
+
+
+def sum_at(rows: Rows, b: int, n: int, s: int, *, is_nz: bool) -> int:
+    """Return where the sums of a row of a head begin, as the gradient lies or in NZ [floats]."""
+    return nz_sum_at(rows, b, n, s) if is_nz else rows.at(b, n, s)
 
 
 def score_pitch(rows: int, columns: int, *, is_nz: bool) -> int:

@@ -12,21 +12,24 @@ from typing import Final
 from ascendsim.errors import InputError
 from ascendsim.op_host.fag_band import wide_band
 from ascendsim.op_host.fag_call import COMPRESSED_MASK_MODES, FagCall, as_float32
-from ascendsim.op_host.fag_dealing import Dealing, dealing
+from ascendsim.op_host.fag_dealing import required_dealing
+from ascendsim.op_host.fag_kernel_tiling import BlockAreas, BlockTiling, Products
 from ascendsim.op_host.fag_map import Area, main_ub
 from ascendsim.op_host.fag_parts import (
     BUFFERS,
     FLOAT_BYTES,
-    BiasRows,
     MainUb,
     Product,
     Rows,
     bias_rows,
+    call_rows,
     product_tiling,
+    refuse_unwritten,
+    require_fractals,
     score_pitch,
+    workspace_parts,
 )
-from ascendsim.op_host.fag_result import FagTiling, PostPass, PrePass
-from ascendsim.op_host.fag_same_ab import Products
+from ascendsim.op_host.fag_result import FagTiling
 from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES
 
 KIB: Final = 1024
@@ -49,24 +52,15 @@ class RowTermUb:
 
 
 @dataclass(frozen=True, slots=True)
-class GmAreas:
+class GmAreas(BlockAreas):
     """Where the areas of the workspace begin [floats]; of tiles the first core's, and from buffer to buffer.
 
     Attributes:
-        dq, dk, dv: sums.
-        kept: bytes of the dropout mask; None where its bits are read, or there is none.
-        d_a, scores: of floats.
         a, d_s: tiles of the type of query, the first of two buffers.
         score_step: from one buffer of dA or S to the next.
         tile_step: from one buffer of A or dS to the next; a core has two.
     """
 
-    dq: int
-    dk: int
-    dv: int
-    kept: int | None
-    d_a: int
-    scores: int
     a: int
     d_s: int
     score_step: int
@@ -74,63 +68,29 @@ class GmAreas:
 
 
 @dataclass(frozen=True, slots=True)
-class S1s2Bn2Tiling:
+class S1s2Bn2Tiling(BlockTiling):
     """What the kernel takes.
 
     Attributes:
-        names: the GM tensors it is called with, in order.
-        call: as the kernel gets it.
-        block_dim: AI Cores.
-        workspace_bytes: of the workspace.
-        dealing: who computes which block.
-        query, key: rows of query, dq, dy and attentionIn; of key, value, dk and dv.
-        query_sums, key_sums: rows of the sums of dq; of dk and dv.
         areas: of the workspace.
+        query_sums, key_sums: rows of the sums of dq; of dk and dv.
         score_buffers: of S and dA of a core.
         halves: places in UB of ping and pong.
         row_term: places in UB of the row term.
         row_strip: rows whose row term is made together.
         row_step: rows that it takes at a time.
-        ub_bytes: UB that the kernel takes.
-        pre: the pass that expands the dropout mask.
-        post: the pass that scales and casts.
-        tiling: the host tiling.
-        products: of a full block; its buffers serve all blocks.
-        scale: scaleValue as the kernel's float.
-        next_tokens, pre_tokens: the band.
         is_sparse: blocks are skipped, so that sums have to be zeros before the first is added.
-        has_mask: there is an attention mask.
-        is_compressed: the mask is one small triangle.
-        bias: where pseShift lies, None without one.
     """
 
-    names: tuple[str, ...]
-    call: FagCall
-    block_dim: int
-    workspace_bytes: int
-    dealing: Dealing
-    query: Rows
-    key: Rows
+    areas: GmAreas
     query_sums: Rows
     key_sums: Rows
-    areas: GmAreas
     score_buffers: int
     halves: tuple[MainUb, MainUb]
     row_term: RowTermUb
     row_strip: int
     row_step: int
-    ub_bytes: int
-    pre: PrePass
-    post: PostPass
-    tiling: FagTiling
-    products: Products
-    scale: float
-    next_tokens: int
-    pre_tokens: int
     is_sparse: bool
-    has_mask: bool
-    is_compressed: bool
-    bias: BiasRows | None
 
 
 def s1s2_bn2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> S1s2Bn2Tiling:
@@ -145,9 +105,7 @@ def s1s2_bn2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) ->
         InputError: what this kernel does not do.
     """
     _check(call, tiling)
-    deal = dealing(call, tiling)
-    if deal is None:
-        raise InputError("the call has more blocks of scores than are looked at one by one; make S1 and S2 smaller")
+    deal = required_dealing(call, tiling)
     assert tiling.pre is not None
     assert tiling.post is not None
     assert tiling.band is not None
@@ -155,8 +113,7 @@ def s1s2_bn2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) ->
     assert tiling.workspace_bytes is not None
     shape = call.shape
     cv_s1, cv_s2 = tiling.tiles.cv_s1 or 0, tiling.tiles.cv_s2 or 0
-    query = Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.d)
-    key = Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.d)
+    rows = call_rows(shape)
     band = wide_band(call, prefix_is_causal=True)
     parts = main_ub(call, tiling)
     return S1s2Bn2Tiling(
@@ -165,10 +122,12 @@ def s1s2_bn2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) ->
         block_dim=tiling.block_dim,
         workspace_bytes=tiling.workspace_bytes,
         dealing=deal,
-        query=query,
-        key=key,
-        query_sums=replace(query, columns=shape.d_aligned),
-        key_sums=replace(key, columns=shape.d_aligned),
+        query=rows.query,
+        key=rows.key,
+        value=rows.value,
+        out=rows.out,
+        query_sums=replace(rows.query, columns=shape.d_aligned),
+        key_sums=replace(rows.key, columns=shape.d_aligned),
         areas=_areas(tiling),
         score_buffers=_score_buffers(tiling),
         halves=_halves(parts),
@@ -193,19 +152,12 @@ def s1s2_bn2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) ->
 def _check(call: FagCall, tiling: FagTiling) -> None:
     """Refuse what the kernel does not do."""
     tiles, shape = tiling.tiles, call.shape
-    for what, is_asked in (
-        ("pseShift made inside from slopes", call.is_inner_pse),
-        ("layout TND", shape.is_tnd),
-    ):
-        if is_asked:
-            raise InputError(f"template S1s2Bn2: {what}: the host answers (ascendsim fag), a kernel is not there yet")
+    refuse_unwritten(call, "S1s2Bn2")
     if not tiles.is_gradient_nz and shape.d * call.element_bytes % DATABLOCK_BYTES:
         raise InputError(
             f"D = {shape.d}: template S1s2Bn2 takes rows of whole datablocks; the interface pads D to a multiple of 16"
         )
-    for name, length in (("cv_s1", tiles.cv_s1), ("cv_s2", tiles.cv_s2), ("vec_s2", tiles.vec_s2)):
-        if (length or 0) % CUBE_SIDE:
-            raise InputError(f"{name} = {length}: must be a multiple of {CUBE_SIDE}, rows and columns of a fractal")
+    require_fractals(cv_s1=tiles.cv_s1, cv_s2=tiles.cv_s2, vec_s2=tiles.vec_s2)
 
 
 def _halves(parts: tuple[Area, ...]) -> tuple[MainUb, MainUb]:
@@ -240,25 +192,20 @@ def _score_buffers(tiling: FagTiling) -> int:
 def _areas(tiling: FagTiling) -> GmAreas:
     assert tiling.offsets is not None
     assert tiling.offsets.dv is not None
-    starts, sizes, at = {}, {}, 0
-    for term in tiling.terms:
-        if term.name != RESERVE:
-            starts[term.name], sizes[term.name] = at, term.bytes
-            at += term.bytes
+    parts = workspace_parts(term for term in tiling.terms if term.name != RESERVE)
+    scores, tiles, kept = parts["S and dA"], parts["A and dS"], parts.get("dropout mask")
     cores, buffers = tiling.tiles.used_cores or 1, _score_buffers(tiling)
-    scores_bytes, tile_bytes = sizes["S and dA"] // 2, sizes["A and dS"] // 2
-    kept = starts.get("dropout mask")
     return GmAreas(
         dq=tiling.offsets.dq // FLOAT_BYTES,
         dk=tiling.offsets.dk // FLOAT_BYTES,
         dv=tiling.offsets.dv // FLOAT_BYTES,
-        kept=None if kept is None else kept // FLOAT_BYTES,
-        d_a=starts["S and dA"] // FLOAT_BYTES,
-        scores=(starts["S and dA"] + scores_bytes) // FLOAT_BYTES,
-        a=starts["A and dS"] // FLOAT_BYTES,
-        d_s=(starts["A and dS"] + tile_bytes) // FLOAT_BYTES,
-        score_step=scores_bytes // cores // buffers // FLOAT_BYTES,
-        tile_step=tile_bytes // cores // BUFFERS // FLOAT_BYTES,
+        kept=None if kept is None else kept.at // FLOAT_BYTES,
+        d_a=scores.at // FLOAT_BYTES,
+        scores=(scores.at + scores.bytes // 2) // FLOAT_BYTES,
+        a=tiles.at // FLOAT_BYTES,
+        d_s=(tiles.at + tiles.bytes // 2) // FLOAT_BYTES,
+        score_step=scores.bytes // 2 // cores // buffers // FLOAT_BYTES,
+        tile_step=tiles.bytes // 2 // cores // BUFFERS // FLOAT_BYTES,
     )
 
 
@@ -267,8 +214,7 @@ def block_products(call: FagCall, tiling: FagTiling, rows: int, columns: int) ->
     assert tiling.matmuls is not None
     base, shape = tiling.matmuls, call.shape
     is_nz, is_sum_nz = tiling.tiles.is_score_nz, tiling.tiles.is_gradient_nz
-    query = Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.d)
-    key = Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.d)
+    query, key = call_rows(shape).query, call_rows(shape).key
     query_sums, key_sums = (replace(one, columns=shape.d_aligned) for one in (query, key))
     pitch = score_pitch(rows, columns, is_nz=is_nz)
     d_a = Product(rows, columns, shape.d, query.pitch, key.pitch, pitch, base.scores, b_transposed=True, c_is_nz=is_nz)

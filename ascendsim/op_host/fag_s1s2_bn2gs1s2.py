@@ -11,13 +11,21 @@ from typing import Final
 
 from ascendsim.errors import InputError
 from ascendsim.op_host.fag_call import COMPRESSED_MASK_MODES, PREFIX_MODES, FagCall, as_float32
-from ascendsim.op_host.fag_dealing import Dealing, dealing
+from ascendsim.op_host.fag_dealing import required_dealing
+from ascendsim.op_host.fag_kernel_tiling import BlockAreas, BlockTiling
 from ascendsim.op_host.fag_map import Area, main_ub, row_term_in_main
-from ascendsim.op_host.fag_parts import FLOAT_BYTES, BiasRows, MainUb, Rows, bias_rows
-from ascendsim.op_host.fag_result import FagTiles, FagTiling, PostPass, PrePass
-from ascendsim.op_host.fag_same_ab import Products, RowTermUb, block_products
+from ascendsim.op_host.fag_parts import (
+    FLOAT_BYTES,
+    MainUb,
+    bias_rows,
+    call_rows,
+    refuse_unwritten,
+    require_fractals,
+    workspace_parts,
+)
+from ascendsim.op_host.fag_result import FagTiles, FagTiling
+from ascendsim.op_host.fag_same_ab import RowTermUb, block_products, row_term_places
 from ascendsim.op_host.fag_tiling_same_ab import sum_elements
-from ascendsim.terms import CUBE_SIDE
 
 _VECTOR_COLUMNS: Final = 256
 _ROW_TERM_FLOATS: Final = 32 * 1024 // FLOAT_BYTES
@@ -25,76 +33,38 @@ _ROW_TERM_FLOATS: Final = 32 * 1024 // FLOAT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class WorkAreas:
-    """Where the areas of the workspace begin [floats]; dv is not used where the output tensor is summed into."""
+class WorkAreas(BlockAreas):
+    """Where the areas of the workspace begin [floats].
 
-    dq: int
-    dk: int
-    dv: int
-    kept: int | None
-    """Of the dropout mask in bytes, None where it stays in bits or there is none."""
-    d_a: int
-    scores: int
+    Attributes:
+        a, d_s: of the first AIV, for even rounds.
+    """
+
     a: int
     d_s: int
 
 
 @dataclass(frozen=True, slots=True)
-class S1s2Bn2gs1s2Tiling:
+class S1s2Bn2gs1s2Tiling(BlockTiling):
     """What the kernel takes.
 
     Attributes:
-        names: the GM tensors it is called with, in order.
-        call: as the kernel gets it.
-        block_dim: AI Cores.
-        workspace_bytes: of the workspace.
-        dealing: who computes which block.
-        query, key, value, out: rows of query and dq; key and dk; value and dv; dy and attentionIn.
         areas: of the workspace.
         sum_counts: elements of the sums of dQ, dK and dV.
         tile_elements: of one buffer of S, dA, A or dS.
         halves: places in UB, ping and pong.
-        ub_bytes: UB that the kernel takes.
         row_term_ub: places in UB of the row term, whose result is a part of it.
         row_term_columns: columns of Dv that the row term takes at a time.
         is_one_high: a block is one vector tile high: the row term of all its rows is made at once.
-        pre, post: the passes around the main one.
-        tiling: the host tiling.
-        products: of a full block; its buffers serve all blocks.
-        scale: scaleValue as the kernel's float.
-        next_tokens, pre_tokens: the band; with prefixes that from the bottom right.
-        has_mask: there is an attention mask.
-        is_compressed: the mask is one small triangle.
-        bias: where pseShift lies, None without one.
     """
 
-    names: tuple[str, ...]
-    call: FagCall
-    block_dim: int
-    workspace_bytes: int
-    dealing: Dealing
-    query: Rows
-    key: Rows
-    value: Rows
-    out: Rows
     areas: WorkAreas
     sum_counts: tuple[int, int, int]
     tile_elements: int
     halves: tuple[MainUb, MainUb]
-    ub_bytes: int
     row_term_ub: RowTermUb
     row_term_columns: int
     is_one_high: bool
-    pre: PrePass
-    post: PostPass
-    tiling: FagTiling
-    products: Products
-    scale: float
-    next_tokens: int
-    pre_tokens: int
-    has_mask: bool
-    is_compressed: bool
-    bias: BiasRows | None
 
 
 def s1s2_bn2gs1s2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> S1s2Bn2gs1s2Tiling:
@@ -109,15 +79,13 @@ def s1s2_bn2gs1s2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...
         InputError: what this kernel does not do yet, or a prescribed tile that it has no room for.
     """
     _check(call, tiling.tiles)
-    deal = dealing(call, tiling)
-    if deal is None:
-        raise InputError("the call has more blocks of scores than are looked at one by one; make S1 and S2 smaller")
+    deal = required_dealing(call, tiling)
     assert tiling.pre is not None
     assert tiling.post is not None
     assert tiling.band is not None
     assert tiling.block_dim is not None
     assert tiling.workspace_bytes is not None
-    shape, tiles = call.shape, tiling.tiles
+    shape, tiles, rows = call.shape, tiling.tiles, call_rows(call.shape)
     cv_s1, cv_s2 = tiles.cv_s1 or 0, tiles.cv_s2 or 0
     parts = main_ub(call, tiling)
     has_prefix = call.params.sparse_mode in PREFIX_MODES
@@ -127,10 +95,10 @@ def s1s2_bn2gs1s2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...
         block_dim=tiling.block_dim,
         workspace_bytes=tiling.workspace_bytes,
         dealing=deal,
-        query=Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.d),
-        key=Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.d),
-        value=Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.dv),
-        out=Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.dv),
+        query=rows.query,
+        key=rows.key,
+        value=rows.value,
+        out=rows.out,
         areas=_areas(tiling, call.platform.aiv_cores * cv_s1 * cv_s2),
         sum_counts=sum_elements(call, is_nz=tiles.is_gradient_nz),
         tile_elements=cv_s1 * cv_s2,
@@ -154,18 +122,8 @@ def s1s2_bn2gs1s2_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...
 
 def _check(call: FagCall, tiles: FagTiles) -> None:
     """Refuse what the kernel does not do yet."""
-    for what, is_asked in (
-        ("pseShift made inside from slopes", call.is_inner_pse),
-        ("rotary parts", call.rope_sizes is not None),
-        ("layout TND", call.shape.is_tnd),
-    ):
-        if is_asked:
-            raise InputError(
-                f"template S1s2Bn2gs1s2: {what}: the host answers (ascendsim fag), a kernel is not there yet"
-            )
-    for name, length in (("cv_s1", tiles.cv_s1 or 0), ("cv_s2", tiles.cv_s2 or 0)):
-        if length % CUBE_SIDE:
-            raise InputError(f"{name} = {length}: must be a multiple of {CUBE_SIDE}, rows and columns of a fractal")
+    refuse_unwritten(call, "S1s2Bn2gs1s2")
+    require_fractals(cv_s1=tiles.cv_s1, cv_s2=tiles.cv_s2)
     rows, columns = tiles.vec_s1 or 0, tiles.vec_s2 or 0
     widest = min(_VECTOR_COLUMNS, tiles.cv_s2 or 0)
     if rows * columns < widest:
@@ -206,24 +164,13 @@ def _halves(parts: tuple[Area, ...]) -> tuple[MainUb, MainUb]:
 
 def _row_term_places(call: FagCall, tiling: FagTiling) -> RowTermUb:
     wide_dy, wide_out, dy, out, temp, result = row_term_in_main(call, tiling)
-    return RowTermUb(
-        dy.start_bytes,
-        out.start_bytes,
-        wide_dy.start_bytes,
-        wide_out.start_bytes,
-        result.start_bytes,
-        temp.start_bytes,
-        temp.bytes,
-    )
+    return row_term_places(dy, out, wide_dy, wide_out, result, temp)
 
 
 def _areas(tiling: FagTiling, matrix_floats: int) -> WorkAreas:
     assert tiling.offsets is not None
     assert tiling.offsets.dv is not None
-    starts, at = dict[str, int](), 0
-    for term in tiling.terms:
-        starts[term.name] = at // FLOAT_BYTES
-        at += term.bytes
+    starts = {name: part.at // FLOAT_BYTES for name, part in workspace_parts(tiling.terms).items()}
     first = starts["S and dA"]
     return WorkAreas(
         dq=tiling.offsets.dq // FLOAT_BYTES,

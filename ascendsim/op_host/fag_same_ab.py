@@ -7,48 +7,30 @@ Source: ops-transformer op_kernel, flash_attention_score_grad SameAB.
 
 from dataclasses import dataclass, replace
 
-from ascendsim.errors import InputError, Rejected
+from ascendsim.errors import Rejected
 from ascendsim.op_host.fag_call import COMPRESSED_MASK_MODES, FagCall, as_float32
-from ascendsim.op_host.fag_dealing import Dealing, dealing
+from ascendsim.op_host.fag_dealing import required_dealing
+from ascendsim.op_host.fag_kernel_tiling import BlockAreas, BlockTiling, Products
 from ascendsim.op_host.fag_map import Area, main_ub, row_term_ub
 from ascendsim.op_host.fag_parts import (
     BUFFERS,
     FLOAT_BYTES,
     OWN_BUFFERS,
-    BiasRows,
     MainUb,
     Product,
     ProductBuffers,
-    Rows,
     bias_rows,
+    call_rows,
     product_tiling,
+    refuse_unwritten,
     score_pitch,
+    workspace_parts,
 )
 from ascendsim.op_host.fag_private_sums import PrivateSums, private_sums
-from ascendsim.op_host.fag_result import FagTiling, Matmuls, PostPass, PrePass, RowTermPass
+from ascendsim.op_host.fag_result import FagTiling, Matmuls, RowTermPass
 from ascendsim.op_host.fag_run_rules import TILE
 from ascendsim.op_host.fag_tiling_same_ab import sum_elements
-from ascendsim.op_host.matmul import MatmulTiling
 from ascendsim.terms import CUBE_SIDE
-
-
-@dataclass(frozen=True, slots=True)
-class Products:
-    """The five products of a block, in the order of their issue.
-
-    Attributes:
-        d_a: dA = dY V^T.
-        scores: S = Q K^T.
-        dq: dQ += dS K.
-        dk: dK += dS^T Q.
-        dv: dV += A^T dY.
-    """
-
-    d_a: MatmulTiling
-    scores: MatmulTiling
-    dq: MatmulTiling
-    dk: MatmulTiling
-    dv: MatmulTiling
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,75 +47,38 @@ class RowTermUb:
 
 
 @dataclass(frozen=True, slots=True)
-class GmAreas:
-    """Where the areas of the workspace begin [floats]."""
+class GmAreas(BlockAreas):
+    """Where the areas of the workspace begin [floats].
 
-    dq: int
-    dk: int
-    dv: int
+    Attributes:
+        row_term: row terms of all rows.
+    """
+
     row_term: int
-    d_a: int
-    scores: int
-    kept: int | None
-    """Of the dropout mask in bytes, None where it stays in bits or there is none."""
 
 
 @dataclass(frozen=True, slots=True)
-class SameAbTiling:
+class SameAbTiling(BlockTiling):
     """What the kernel takes.
 
     Attributes:
-        names: the GM tensors it is called with, in order.
-        call: as the kernel gets it.
-        block_dim: AI Cores.
-        workspace_bytes: of the workspace.
-        dealing: who computes which block.
-        query, key, value, out: rows of query and dq; key and dk; value and dv; dy and attentionIn.
         areas: of the workspace.
         sum_counts: floats of the sums of dQ, dK and dV.
         tile_floats: of one buffer of S or dA.
         ub, row_term_ub: places in UB.
-        ub_bytes: UB that the kernel takes.
-        pre, row_term, post: the passes around the main one.
-        tiling: the host tiling.
-        products: of a full block; its buffers serve all blocks.
-        scale: scaleValue as the kernel's float.
-        next_tokens, pre_tokens: the band.
-        has_mask: there is an attention mask.
-        is_compressed: the mask is one small triangle.
-        bias: where pseShift lies, None without one.
+        row_term: the pass before the main one that makes row terms.
         private: how private tiles are added up, None where AICs add to the sums themselves.
         look_ahead: blocks that an AIC is ahead of its gradients.
         score_buffers: of S and of dA in GM, for each AIC.
         buffers: of the products.
     """
 
-    names: tuple[str, ...]
-    call: FagCall
-    block_dim: int
-    workspace_bytes: int
-    dealing: Dealing
-    query: Rows
-    key: Rows
-    value: Rows
-    out: Rows
     areas: GmAreas
     sum_counts: tuple[int, int, int]
     tile_floats: int
     ub: MainUb
     row_term_ub: RowTermUb
-    ub_bytes: int
-    pre: PrePass
     row_term: RowTermPass
-    post: PostPass
-    tiling: FagTiling
-    products: Products
-    scale: float
-    next_tokens: int
-    pre_tokens: int
-    has_mask: bool
-    is_compressed: bool
-    bias: BiasRows | None
     private: PrivateSums | None
     look_ahead: int
     score_buffers: int
@@ -153,34 +98,31 @@ def same_ab_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> 
         Rejected: score tiles that are not made of whole fractals.
     """
     _check(call, tiling)
-    deal = dealing(call, tiling)
-    if deal is None:
-        raise InputError("the call has more blocks of scores than are looked at one by one; make S1 and S2 smaller")
+    deal = required_dealing(call, tiling)
     assert tiling.pre is not None
     assert tiling.row_term is not None
     assert tiling.post is not None
     assert tiling.band is not None
     assert tiling.block_dim is not None
     assert tiling.workspace_bytes is not None
-    shape = call.shape
+    rows = call_rows(call.shape)
     cv_s1, cv_s2 = tiling.tiles.cv_s1 or 0, tiling.tiles.cv_s2 or 0
     parts = main_ub(call, tiling)
-    row_parts = row_term_ub(call, tiling.row_term)
     return SameAbTiling(
         names=names,
         call=call,
         block_dim=tiling.block_dim,
         workspace_bytes=tiling.workspace_bytes,
         dealing=deal,
-        query=Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.d),
-        key=Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.d),
-        value=Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.dv),
-        out=Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.dv),
+        query=rows.query,
+        key=rows.key,
+        value=rows.value,
+        out=rows.out,
         areas=_areas(tiling, call.platform.aic_cores * BUFFERS * cv_s1 * cv_s2),
         sum_counts=sum_elements(call, is_nz=tiling.tiles.is_gradient_nz),
         tile_floats=cv_s1 * cv_s2,
         ub=_main_places(parts),
-        row_term_ub=_row_term_places(row_parts),
+        row_term_ub=row_term_places(*row_term_ub(call, tiling.row_term)),
         ub_bytes=parts[-1].end_bytes,
         pre=tiling.pre,
         row_term=tiling.row_term,
@@ -203,13 +145,7 @@ def same_ab_kernel(call: FagCall, tiling: FagTiling, names: tuple[str, ...]) -> 
 def _check(call: FagCall, tiling: FagTiling) -> None:
     """Refuse what the kernel does not do yet."""
     tiles = tiling.tiles
-    for what, is_asked in (
-        ("pseShift made inside from slopes", call.is_inner_pse),
-        ("rotary parts", call.rope_sizes is not None),
-        ("layout TND", call.shape.is_tnd),
-    ):
-        if is_asked:
-            raise InputError(f"template SameAB: {what}: the host answers (ascendsim fag), a kernel is not there yet")
+    refuse_unwritten(call, "SameAB")
     for name, length in (("cv_s1", tiles.cv_s1 or 0), ("cv_s2", tiles.cv_s2 or 0)):
         if length % CUBE_SIDE:
             raise Rejected([TILE.finding(f"tiling.{name}", operand=name, got=length, wanted=CUBE_SIDE)])
@@ -233,8 +169,8 @@ def _main_places(parts: tuple[Area, ...]) -> MainUb:
     )
 
 
-def _row_term_places(parts: tuple[Area, ...]) -> RowTermUb:
-    dy, out, wide_dy, wide_out, result, temp = parts
+def row_term_places(dy: Area, out: Area, wide_dy: Area, wide_out: Area, result: Area, temp: Area) -> RowTermUb:
+    """Return where the parts of the row term begin."""
     return RowTermUb(
         dy.start_bytes,
         out.start_bytes,
@@ -249,19 +185,16 @@ def _row_term_places(parts: tuple[Area, ...]) -> RowTermUb:
 def _areas(tiling: FagTiling, matrix_floats: int) -> GmAreas:
     assert tiling.offsets is not None
     assert tiling.offsets.dv is not None
-    starts, at = {}, 0
-    for term in tiling.terms:
-        starts[term.name] = at
-        at += term.bytes
-    first = starts["S and dA"] // FLOAT_BYTES
+    starts = {name: part.at // FLOAT_BYTES for name, part in workspace_parts(tiling.terms).items()}
+    first = starts["S and dA"]
     return GmAreas(
         dq=tiling.offsets.dq // FLOAT_BYTES,
         dk=tiling.offsets.dk // FLOAT_BYTES,
         dv=tiling.offsets.dv // FLOAT_BYTES,
-        row_term=starts["row term"] // FLOAT_BYTES,
+        row_term=starts["row term"],
         d_a=first,
         scores=first + matrix_floats,
-        kept=starts["dropout mask"] // FLOAT_BYTES if "dropout mask" in starts else None,
+        kept=starts.get("dropout mask"),
     )
 
 
@@ -292,10 +225,8 @@ def block_products(
     assert tiling.matmuls is not None
     base: Matmuls = tiling.matmuls
     shape, is_nz, is_sum_nz = call.shape, tiling.tiles.is_score_nz, tiling.tiles.is_gradient_nz
-    query = Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.d)
-    key = Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.d)
-    value = Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.dv)
-    out = Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.dv)
+    of = call_rows(shape)
+    query, key, value, out = of.query, of.key, of.value, of.out
     pitch = score_pitch(rows, columns, is_nz=is_nz)
     narrow = pitch * FLOAT_BYTES // call.element_bytes if takes_place else pitch
     d_a = Product(rows, columns, shape.dv, out.pitch, value.pitch, pitch, base.scores, b_transposed=True, c_is_nz=is_nz)

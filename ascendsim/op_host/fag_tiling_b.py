@@ -5,25 +5,24 @@ Source: ops-transformer op_host, flash_attention_score_grad tiling of bngs1s2_b.
 
 from typing import Final
 
-from ascendsim.op_host.fag_band import narrow_band
 from ascendsim.op_host.fag_call import CUBE, FagCall, NotCapableError
-from ascendsim.op_host.fag_key import KeyFields, encode_key
-from ascendsim.op_host.fag_passes import post_pass, pre_pass
-from ascendsim.op_host.fag_result import Accumulators, FagTiles, FagTiling, TileOverride, UnitSplit
+from ascendsim.op_host.fag_key import DTYPE_FIELD, KeyFields
+from ascendsim.op_host.fag_result import Accumulators, FagTiling, TileOverride, UnitSplit
 from ascendsim.op_host.fag_tiling_n import (
+    API_RESERVE_BYTES,
     DROP_OUT_MIN_BYTES,
     HALF_BYTES,
     NZ_ROWS,
-    NZ_SPARE,
     RESERVE_BYTES,
     SOFTMAX_REMAIN_BYTES,
     add_inputs_and_sums,
     has_drop_mask,
     is_compiled_layout,
     is_far,
+    nz_forms,
     require_mask_size,
-    require_matmuls,
     require_small,
+    whole_heads_tiling,
 )
 from ascendsim.op_host.fag_workspace import FLOAT_BYTES, WorkspaceTerms
 from ascendsim.op_host.softmax_family import get_soft_max_min_tmp_size
@@ -35,7 +34,6 @@ _NZ_TILE_ELEMENTS = 6144
 _RATIO = 2
 _L1_BYTES = 512 * 1024
 _NZ_PAD_BYTES = 32
-_API_RESERVE_BYTES = 4 * 1024
 _S1_TEMPLATES: Final = {(72, 15): 3, (72, 16): 1, (88, 16): 1}
 _D_TEMPLATES: Final = {72: 2, 88: 3}
 _LAYOUTS: Final = {"BSH": 0, "SBH": 1, "BNSD": 2, "BSND": 3}
@@ -75,32 +73,10 @@ def tile_call(call: FagCall, override: TileOverride) -> FagTiling:
     groups = ceil_div(shape.b, cv_batches)
     used = ceil_div(groups, ceil_div(groups, platform.aiv_cores))
     require_mask_size(call)
-    matmuls = require_matmuls(call)
-    is_score_nz = shape.s1 >= NZ_ROWS
-    is_gradient_nz = is_score_nz and shape.layout == "BNSD"
-    key = _key(call, is_score_nz=is_score_nz, is_gradient_nz=is_gradient_nz)
     drop_bytes = align_up(shape.scores, DATABLOCK_BYTES) if has_drop_mask(call) else 0
-    terms, offsets = _workspace(call, cv_batches, used, drop_bytes)
-    return FagTiling(
-        status="ok",
-        tiling_key=encode_key(key),
-        key_fields=key,
-        block_dim=platform.launch(used),
-        workspace_bytes=terms.size,
-        terms=terms.total(),
-        tiles=FagTiles(
-            used_cores=used,
-            is_score_nz=is_score_nz,
-            is_gradient_nz=is_gradient_nz,
-            row_term_columns=_row_columns(call, batches),
-        ),
-        split=UnitSplit("batch", batches, cv_batches, groups, shape.s2_aligned, drop_bytes, left + _API_RESERVE_BYTES),
-        offsets=offsets,
-        matmuls=matmuls,
-        band=narrow_band(call),
-        pre=pre_pass(call, used, (0, 0, 0), expands_mask=has_drop_mask(call) and shape.s2 % CUBE != 0),
-        post=post_pass(call, used, platform.ub_bytes, nz_spare=NZ_SPARE if is_gradient_nz else 0),
-    )
+    split = UnitSplit("batch", batches, cv_batches, groups, shape.s2_aligned, drop_bytes, left + API_RESERVE_BYTES)
+    workspace = _workspace(call, cv_batches, used, drop_bytes)
+    return whole_heads_tiling(call, _key(call), workspace, used, _row_columns(call, batches), split)
 
 
 def _require_l1(call: FagCall, batches: int) -> None:
@@ -153,14 +129,14 @@ def _row_columns(call: FagCall, batches: int) -> int:
     return max(align_up(_tile_elements(call) // rows, CUBE) - CUBE, CUBE)
 
 
-def _key(call: FagCall, *, is_score_nz: bool, is_gradient_nz: bool) -> KeyFields:
-    shape = call.shape
+def _key(call: FagCall) -> KeyFields:
+    shape, (is_score_nz, is_gradient_nz) = call.shape, nz_forms(call)
     s_template = _S1_TEMPLATES.get((shape.d, shape.s1), 0) if is_compiled_layout(call) else 0
     return KeyFields(
         ub_axis_0=6,
         ub_axis_1=6,
         core_axis=0,
-        dtype={"bf16": 2, "fp16": 3, "fp32": 1}[call.params.dtype],
+        dtype=DTYPE_FIELD[call.params.dtype],
         layout=_LAYOUTS[shape.layout],
         sparse=1,
         matmul_config=int(is_far(call)),

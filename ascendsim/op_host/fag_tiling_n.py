@@ -9,7 +9,7 @@ from typing import Final
 from ascendsim.op_host.fag_band import narrow_band
 from ascendsim.op_host.fag_call import CUBE, FagCall, NotCapableError
 from ascendsim.op_host.fag_checks import has_mask_form
-from ascendsim.op_host.fag_key import KeyFields, encode_key
+from ascendsim.op_host.fag_key import DTYPE_FIELD, KeyFields, encode_key
 from ascendsim.op_host.fag_passes import post_pass, pre_pass
 from ascendsim.op_host.fag_result import Accumulators, FagTiles, FagTiling, Matmuls, TileOverride, UnitSplit
 from ascendsim.op_host.fag_workspace import FLOAT_BYTES, GM_ALIGN, MIB, WorkspaceTerms
@@ -29,11 +29,11 @@ SOFTMAX_REMAIN_BYTES: Final = 8 * 1024
 DROP_OUT_MIN_BYTES: Final = 512
 STRIDE_LIMIT: Final = 65535
 NZ_SPARE: Final = 1
+API_RESERVE_BYTES: Final = 4 * 1024
 
 _TILE_BYTES = 32 * 1024
 _LONGEST_ROW_BYTES = 1536
 _RATIO = 4
-_API_RESERVE_BYTES = 4 * 1024
 _NZ_PAD_BYTES = 32
 _S1_TEMPLATES: Final = {30: 5, 32: 4, 48: 1, 60: 3, 64: 2}
 _TEMPLATE_D = 72
@@ -104,6 +104,56 @@ def has_drop_mask(call: FagCall) -> bool:
     return call.has_drop and call.drop_mask is not None
 
 
+def nz_forms(call: FagCall) -> tuple[bool, bool]:
+    """Return whether S and dA, and whether the gradients leave the cube in NZ."""
+    is_score_nz = call.shape.s1 >= NZ_ROWS
+    return is_score_nz, is_score_nz and call.shape.layout == "BNSD"
+
+
+def whole_heads_tiling(
+    call: FagCall,
+    key: KeyFields,
+    workspace: tuple[WorkspaceTerms, Accumulators],
+    used: int,
+    row_columns: int,
+    split: UnitSplit,
+) -> FagTiling:
+    """Return the tiling.
+
+    Args:
+        call: as the kernel gets it.
+        key: fields of the tiling key.
+        workspace: its terms, and where the sums start behind the reserve.
+        used: AIVs that work.
+        row_columns: columns of D that the row term takes at a time.
+        split: batches or heads that are worked on together.
+
+    Raises:
+        NotCapableError: the matmul library finds no base block.
+    """
+    (terms, offsets), (is_score_nz, is_gradient_nz) = workspace, nz_forms(call)
+    return FagTiling(
+        status="ok",
+        tiling_key=encode_key(key),
+        key_fields=key,
+        block_dim=call.platform.launch(used),
+        workspace_bytes=terms.size,
+        terms=terms.total(),
+        tiles=FagTiles(
+            used_cores=used,
+            is_score_nz=is_score_nz,
+            is_gradient_nz=is_gradient_nz,
+            row_term_columns=row_columns,
+        ),
+        split=split,
+        offsets=offsets,
+        matmuls=_require_matmuls(call),
+        band=narrow_band(call),
+        pre=pre_pass(call, used, (0, 0, 0), expands_mask=has_drop_mask(call) and call.shape.s2 % CUBE != 0),
+        post=post_pass(call, used, call.platform.ub_bytes, nz_spare=NZ_SPARE if is_gradient_nz else 0),
+    )
+
+
 def add_inputs_and_sums(terms: WorkspaceTerms, call: FagCall) -> Accumulators:
     """Add the sums of dQ and dK, and A and dS of all heads; return where the sums start behind the reserve.
 
@@ -119,7 +169,7 @@ def add_inputs_and_sums(terms: WorkspaceTerms, call: FagCall) -> Accumulators:
     return Accumulators(dq - RESERVE_BYTES, dk - RESERVE_BYTES, None)
 
 
-def require_matmuls(call: FagCall) -> Matmuls:
+def _require_matmuls(call: FagCall) -> Matmuls:
     """Return the base blocks of one head's products; L1 holds all of it.
 
     Raises:
@@ -276,45 +326,22 @@ def tile_call(call: FagCall, override: TileOverride) -> FagTiling:
     units = shape.b * groups
     used = ceil_div(units, ceil_div(units, platform.aiv_cores))
     require_mask_size(call)
-    matmuls = require_matmuls(call)
-    is_score_nz = shape.s1 >= NZ_ROWS
-    is_gradient_nz = is_score_nz and shape.layout == "BNSD"
-    key = _key(call, is_score_nz=is_score_nz, is_gradient_nz=is_gradient_nz)
     drop_bytes = align_up(shape.scores, GM_ALIGN) if has_drop_mask(call) else 0
-    terms, offsets = _workspace(call, cv_heads, used, drop_bytes)
-    return FagTiling(
-        status="ok",
-        tiling_key=encode_key(key),
-        key_fields=key,
-        block_dim=platform.launch(used),
-        workspace_bytes=terms.size,
-        terms=terms.total(),
-        tiles=FagTiles(
-            used_cores=used,
-            is_score_nz=is_score_nz,
-            is_gradient_nz=is_gradient_nz,
-            row_term_columns=ub.row_columns,
-        ),
-        split=UnitSplit(
-            "head", heads, cv_heads, groups, shape.s2_aligned, drop_bytes, ub.left_bytes + _API_RESERVE_BYTES
-        ),
-        offsets=offsets,
-        matmuls=matmuls,
-        band=narrow_band(call),
-        pre=pre_pass(call, used, (0, 0, 0), expands_mask=has_drop_mask(call) and shape.s2 % CUBE != 0),
-        post=post_pass(call, used, platform.ub_bytes, nz_spare=NZ_SPARE if is_gradient_nz else 0),
-    )
+    left = ub.left_bytes + API_RESERVE_BYTES
+    split = UnitSplit("head", heads, cv_heads, groups, shape.s2_aligned, drop_bytes, left)
+    workspace = _workspace(call, cv_heads, used, drop_bytes)
+    return whole_heads_tiling(call, _key(call), workspace, used, ub.row_columns, split)
 
 
-def _key(call: FagCall, *, is_score_nz: bool, is_gradient_nz: bool) -> KeyFields:
-    shape = call.shape
+def _key(call: FagCall) -> KeyFields:
+    shape, (is_score_nz, is_gradient_nz) = call.shape, nz_forms(call)
     compiled = is_compiled_layout(call) and shape.d == _TEMPLATE_D
     s_template = _S1_TEMPLATES.get(shape.s1, 0) if compiled else 0
     return KeyFields(
         ub_axis_0=6,
         ub_axis_1=6,
         core_axis=1,
-        dtype={"bf16": 2, "fp16": 3, "fp32": 1}[call.params.dtype],
+        dtype=DTYPE_FIELD[call.params.dtype],
         layout={"SBH": 1, "BNSD": 2}.get(shape.layout, 0),
         matmul_config=int(is_far(call)),
         score_nz=int(is_score_nz),

@@ -4,7 +4,6 @@ Source: ops-transformer op_host, flash_attention_score_grad tiling of S1s2Bn2.
 """
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 from ascendsim.op_host.fag_band import narrow_band
 from ascendsim.op_host.fag_call import CUBE, FagCall, NotCapableError
@@ -12,7 +11,7 @@ from ascendsim.op_host.fag_key import KeyFields, encode_key
 from ascendsim.op_host.fag_passes import post_pass, pre_pass
 from ascendsim.op_host.fag_result import Accumulators, FagTiles, FagTiling, Matmuls, PostPass, TileOverride
 from ascendsim.op_host.fag_tiling_s1s2_bn2gs1s2 import is_relabelled
-from ascendsim.op_host.fag_tiling_same_ab import require_base, wide_layout
+from ascendsim.op_host.fag_tiling_same_ab import NZ_HEAD_SIZES, require_base, wide_layout
 from ascendsim.op_host.fag_workspace import FLOAT_BYTES, MIB, WorkspaceTerms, slope_bytes
 from ascendsim.op_host.matmul_base import Product
 from ascendsim.terms import DATABLOCK_BYTES, align_up, ceil_div
@@ -27,7 +26,6 @@ _REPEAT_LIMIT = 255
 _STRIDE_LIMIT = 65535
 _SLOPE_ROWS = 128
 _NZ_SPARE = 1
-_NZ_HEAD_SIZES: Final = frozenset({72, 80, 88, 96})
 _LARGE_L2_BYTES = 96 * MIB
 _ROW_STRIP = 256
 _LEAST_POST_BYTES = 8 * 1024
@@ -196,7 +194,7 @@ def _tiles(call: FagCall, override: TileOverride, used_cores: int) -> FagTiles:
         outer_s2=ceil_div(shape.s2, cv_s2),
         is_l1_custom=custom is not None,
         is_score_nz=not call.is_fp32 and not shape.is_tnd,
-        is_gradient_nz=not call.is_fp32 and not shape.is_tnd and shape.d in _NZ_HEAD_SIZES,
+        is_gradient_nz=not call.is_fp32 and not shape.is_tnd and shape.d in NZ_HEAD_SIZES,
         row_term_columns=d_aligned,
         row_term_rows=min(_TILE_ELEMENTS // d_aligned, strip),
     )

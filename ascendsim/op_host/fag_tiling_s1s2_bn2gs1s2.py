@@ -3,16 +3,17 @@
 Source: ops-transformer op_host, flash_attention_score_grad tilings of S1s2Bn2gs1s2 and of unpadded attention.
 """
 
-from typing import Final
-
 from ascendsim.errors import InputError
 from ascendsim.op_host.fag_band import Band, wide_band
 from ascendsim.op_host.fag_blocks import valid_blocks
 from ascendsim.op_host.fag_call import CUBE, TND_BAND_MODES, FagCall, NotCapableError, RefusedError
-from ascendsim.op_host.fag_key import KeyFields, encode_key
+from ascendsim.op_host.fag_key import DTYPE_FIELD, KeyFields, encode_key
 from ascendsim.op_host.fag_passes import post_pass, pre_pass
 from ascendsim.op_host.fag_result import Accumulators, FagTiles, FagTiling, Matmuls, TileOverride
 from ascendsim.op_host.fag_tiling_same_ab import (
+    MATMUL_UB_BYTES,
+    NZ_HEAD_SIZES,
+    NZ_SPARE,
     add_sums,
     expands_mask,
     reaches_tnd_mean,
@@ -26,16 +27,12 @@ from ascendsim.terms import ceil_div
 
 _SYNC_BYTES = 16 * 1024
 _RESERVE_BYTES = 20 * MIB
-_MATMUL_UB_BYTES = 8 * 1024
 _VECTOR_ROWS = 128
 _VECTOR_COLUMNS = 64
 _BUFFERS = 2
-NZ_SPARE: Final = 4
-"""Datablocks that the post pass keeps free for each 16 columns of sums in NZ."""
 _NZ_S2 = 128
 _NZ_S2_END = 5000
 _NZ_LARGEST_D = 256
-_NZ_HEAD_SIZES: Final = frozenset({72, 80, 88, 96})
 _TND_LONG_QUERY = 2048
 _TND_SHORT_KEY = 256
 
@@ -84,7 +81,7 @@ def vector_tile(call: FagCall) -> tuple[int, int]:
     """
     rows = min(_VECTOR_ROWS, call.shape.s1_aligned)
     columns = min(_VECTOR_COLUMNS, call.shape.s2_aligned)
-    room = min(call.platform.ub_bytes - _MATMUL_UB_BYTES, call.platform.l0c_bytes)
+    room = min(call.platform.ub_bytes - MATMUL_UB_BYTES, call.platform.l0c_bytes)
     cut_rows = True
     while rows * columns * FLOAT_BYTES > room and min(rows, columns) > CUBE:
         rows, columns = (rows - CUBE, columns) if cut_rows else (rows, columns - CUBE)
@@ -115,7 +112,7 @@ def _tiles(call: FagCall, band: Band, override: TileOverride) -> FagTiles:
         outer_s1=ceil_div(shape.s1, cv_s1),
         outer_s2=ceil_div(shape.s2, cv_s2),
         is_score_nz=is_narrow and shape.s2 % _NZ_S2 != 0 and shape.s2 < _NZ_S2_END and shape.d <= _NZ_LARGEST_D,
-        is_gradient_nz=is_narrow and shape.d in _NZ_HEAD_SIZES,
+        is_gradient_nz=is_narrow and shape.d in NZ_HEAD_SIZES,
         valid_blocks=blocks,
         blocks_per_core=per_core,
         row_term_columns=shape.dv_aligned if is_ping_pong else row_columns,
@@ -146,7 +143,7 @@ def tile_call(call: FagCall, override: TileOverride) -> FagTiling:
         ub_axis_0=4,
         ub_axis_1=3,
         core_axis=4,
-        dtype={"bf16": 2, "fp16": 3, "fp32": 1}[call.params.dtype],
+        dtype=DTYPE_FIELD[call.params.dtype],
         layout=wide_layout(call),
         score_nz=int(tiles.is_score_nz),
         gradient_nz=int(tiles.is_gradient_nz),
@@ -157,7 +154,7 @@ def tile_call(call: FagCall, override: TileOverride) -> FagTiling:
     terms, offsets = _workspace(call, tiles)
     cores = tiles.used_cores or 0
     sums = sum_elements(call, is_nz=tiles.is_gradient_nz)
-    ub_bytes = call.platform.ub_bytes - _MATMUL_UB_BYTES
+    ub_bytes = call.platform.ub_bytes - MATMUL_UB_BYTES
     return FagTiling(
         status="ok",
         tiling_key=encode_key(key),

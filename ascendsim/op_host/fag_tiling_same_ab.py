@@ -7,7 +7,7 @@ from typing import Final
 
 from ascendsim.op_host.fag_band import Band, wide_band
 from ascendsim.op_host.fag_call import CUBE, FagCall, NotCapableError, RefusedError
-from ascendsim.op_host.fag_key import KeyFields, encode_key
+from ascendsim.op_host.fag_key import DTYPE_FIELD, KeyFields, encode_key
 from ascendsim.op_host.fag_passes import post_pass, pre_pass, row_term_pass
 from ascendsim.op_host.fag_result import Accumulators, FagTiles, FagTiling, Matmuls, TileOverride
 from ascendsim.op_host.fag_workspace import FLOAT_BYTES, MIB, WorkspaceTerms, slope_bytes
@@ -16,7 +16,8 @@ from ascendsim.terms import align_up, ceil_div
 
 _SYNC_BYTES = 64 * 1024
 _RESERVE_BYTES = 20 * MIB
-_MATMUL_UB_BYTES = 8 * 1024
+MATMUL_UB_BYTES: Final = 8 * 1024
+"""UB that the matmul library takes."""
 _DATA_BYTES = 189 * 1024
 """UB of the kernel."""
 
@@ -38,7 +39,8 @@ _NZ_S2 = 128
 _NZ_S2_END = 5000
 NZ_SPARE: Final = 4
 """Datablocks for each 16 columns that the post pass keeps free when sums lie in NZ."""
-_NZ_HEAD_SIZES: Final = frozenset({72, 80, 88, 96})
+NZ_HEAD_SIZES: Final = frozenset({72, 80, 88, 96})
+"""D of which the sums of gradients lie in NZ."""
 _TND_MEAN = 1024
 _TND_LONGEST = 8192
 
@@ -205,7 +207,7 @@ def _nz(call: FagCall, *, is_l1_custom: bool) -> tuple[bool, bool]:
     if is_l1_custom:
         return True, shape.d == 128
     score = not shape.is_tnd and shape.s2 % _NZ_S2 != 0 and shape.s2 < _NZ_S2_END
-    return score, shape.d in _NZ_HEAD_SIZES and shape.s1 >= _NZ_S1
+    return score, shape.d in NZ_HEAD_SIZES and shape.s1 >= _NZ_S1
 
 
 # --- the tiling ---
@@ -226,7 +228,7 @@ def tile_call(call: FagCall, override: TileOverride) -> FagTiling:
     key = _key(call, tiles)
     terms, offsets = _workspace(call, tiles)
     platform, sums = call.platform, _sums(call, tiles)
-    ub_bytes = platform.ub_bytes - _MATMUL_UB_BYTES
+    ub_bytes = platform.ub_bytes - MATMUL_UB_BYTES
     return FagTiling(
         status="ok",
         tiling_key=encode_key(key),
@@ -287,7 +289,7 @@ def _key(call: FagCall, tiles: FagTiles) -> KeyFields:
         ub_axis_1=3,
         core_axis=4,
         is_same_ab=1,
-        dtype={"bf16": 2, "fp16": 3, "fp32": 1}[call.params.dtype],
+        dtype=DTYPE_FIELD[call.params.dtype],
         layout=wide_layout(call),
         score_nz=int(tiles.is_score_nz),
         gradient_nz=int(tiles.is_gradient_nz),

@@ -12,16 +12,15 @@ from typing import Final
 
 from ascendsim.errors import InputError
 from ascendsim.op_host.fag_call import COMPRESSED_MASK_MODES, FagCall, as_float32
-from ascendsim.op_host.fag_dealing import Block, Dealing, dealing
-from ascendsim.op_host.fag_parts import BUFFERS, Product, Rows, product_tiling
-from ascendsim.op_host.fag_result import FagTiling, Matmuls, PostPass, PrePass, UnitSplit
+from ascendsim.op_host.fag_dealing import Block, dealing
+from ascendsim.op_host.fag_kernel_tiling import KernelTiling
+from ascendsim.op_host.fag_parts import BITS, BUFFERS, Product, Rows, call_rows, product_tiling, workspace_parts
+from ascendsim.op_host.fag_result import FagTiling, Matmuls, UnitSplit
 from ascendsim.op_host.matmul import MatmulTiling
 from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, FRACTAL_BYTES, align_up, ceil_div
 
 LEAST_TEMP_BYTES: Final = 1024
 """What the library calls ask for at least."""
-BITS: Final = 8
-"""Scores that a byte of a dropout mask in bits stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,57 +211,33 @@ class GmAreas:
 
 
 @dataclass(frozen=True, slots=True)
-class WholeHeadsTiling:
+class WholeHeadsTiling(KernelTiling):
     """What the kernel takes.
 
     Attributes:
-        names: the GM tensors it is called with, in order.
-        call: as the kernel gets it.
-        tiling: the host tiling.
-        block_dim: AI Cores.
-        workspace_bytes: of the workspace.
-        dealing: who computes which heads.
         split: batches or heads of a vector pass, and of what the cube hands over together.
-        query, key, value, out: rows of query and dq; key and dk; value and dv; dy and attentionIn.
         areas: of the workspace.
         aiv_bytes: of dA or S of one AIV.
         buffer_bytes: of one buffer of A or dS.
         width: columns of scores in UB and in GM, in whole fractals.
         row_columns: columns of D that the row term takes at a time.
         ub: places in UB.
-        ub_bytes: UB that the kernel takes.
-        pre, post: the passes around the main one.
         products: of a full span; they serve smaller ones, too.
         l1_bytes, l1_num: a buffer of both operands of a product, and how many there are.
-        scale: scaleValue as the kernel's float.
         is_score_nz: dA and S leave the cube in NZ.
         mask_at: where the whole of a compressed mask begins to be read [elements]; None for another mask, or none.
     """
 
-    names: tuple[str, ...]
-    call: FagCall
-    tiling: FagTiling
-    block_dim: int
-    workspace_bytes: int
-    dealing: Dealing
     split: UnitSplit
-    query: Rows
-    key: Rows
-    value: Rows
-    out: Rows
     areas: GmAreas
     aiv_bytes: int
     buffer_bytes: int
     width: int
     row_columns: int
     ub: WholeHeadsUb
-    ub_bytes: int
-    pre: PrePass
-    post: PostPass
     products: BatchProducts
     l1_bytes: int
     l1_num: int
-    scale: float
     is_score_nz: bool
     mask_at: int | None
 
@@ -321,9 +296,9 @@ def whole_heads_kernel(
     products = _products(call, tiling)
     parts = products.d_a, products.scores, products.dq, products.dk, products.dv
     l1_bytes = max(one.l1_elements(heads) for one in parts) * call.element_bytes
-    starts = _starts(tiling)
-    both = starts["S and dA"][1]
-    buffer_bytes = starts["A and dS"][1] // (2 * BUFFERS)
+    rows, parts_of = call_rows(shape), workspace_parts(tiling.terms)
+    both, tiles, drop = parts_of["S and dA"], parts_of["A and dS"], parts_of.get("dropout mask")
+    buffer_bytes = tiles.bytes // (2 * BUFFERS)
     return WholeHeadsTiling(
         names=names,
         call=call,
@@ -332,20 +307,20 @@ def whole_heads_kernel(
         workspace_bytes=tiling.workspace_bytes,
         dealing=deal,
         split=tiling.split,
-        query=Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.d),
-        key=Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.d),
-        value=Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.dv),
-        out=Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.dv),
+        query=rows.query,
+        key=rows.key,
+        value=rows.value,
+        out=rows.out,
         areas=GmAreas(
-            drop=starts.get("dropout mask", (0, 0))[0],
-            d_a=starts["S and dA"][0],
-            scores=starts["S and dA"][0] + both // 2,
-            dq=starts["dQ sums"][0],
-            dk=starts["dK sums"][0],
-            a=starts["A and dS"][0],
-            d_s=starts["A and dS"][0] + BUFFERS * buffer_bytes,
+            drop=drop.at if drop else 0,
+            d_a=both.at,
+            scores=both.at + both.bytes // 2,
+            dq=parts_of["dQ sums"].at,
+            dk=parts_of["dK sums"].at,
+            a=tiles.at,
+            d_s=tiles.at + BUFFERS * buffer_bytes,
         ),
-        aiv_bytes=both // 2 // tiling.tiles.used_cores,
+        aiv_bytes=both.bytes // 2 // tiling.tiles.used_cores,
         buffer_bytes=buffer_bytes,
         width=tiling.split.s2_aligned,
         row_columns=tiling.tiles.row_term_columns or 0,
@@ -375,15 +350,6 @@ def _check(call: FagCall, tiling: FagTiling, ub: WholeHeadsUb) -> None:
             f"template {tiling.template}: {ub.temp_bytes} B of UB are left for the temps of library calls, they need "
             f"{LEAST_TEMP_BYTES}; prescribe fewer units"
         )
-
-
-def _starts(tiling: FagTiling) -> dict[str, tuple[int, int]]:
-    """Return (first byte, bytes) of the parts of the workspace by name."""
-    starts, at = {}, 0
-    for term in tiling.terms:
-        starts[term.name] = at, term.bytes
-        at += term.bytes
-    return starts
 
 
 def _mask_at(call: FagCall) -> int | None:
@@ -418,8 +384,7 @@ def _products(call: FagCall, tiling: FagTiling) -> BatchProducts:
     assert tiling.matmuls is not None
     base: Matmuls = tiling.matmuls
     shape, is_nz, is_sum_nz = call.shape, tiling.tiles.is_score_nz, tiling.tiles.is_gradient_nz
-    query = Rows(shape.layout, shape.b, shape.n1, shape.s1, shape.d)
-    key = Rows(shape.layout, shape.b, shape.n2, shape.s2, shape.d)
+    query, key = call_rows(shape).query, call_rows(shape).key
     pitch = shape.s1 * CUBE_SIDE if is_nz else shape.s2_aligned
     scores = Product(
         shape.s1, shape.s2, shape.d, query.pitch, key.pitch, pitch, base.scores, b_transposed=True, c_is_nz=is_nz

@@ -45,6 +45,7 @@ from ascendsim.op_host.atb import (
     whole_numbers,
 )
 from ascendsim.op_host.fsg_tiling import FsgTiling, fsg_tiling
+from ascendsim.terms import DEFAULT_SOC
 
 NAME: Final = "FastSoftMaxGradOperation"
 MAX_ITEMS: Final = 32
@@ -216,7 +217,7 @@ def setup_reasons(
 def setup(
     params: FastSoftMaxGradParam,
     tensors: Sequence[TensorDesc] | Mapping[str, TensorDesc],
-    soc: str | Platform = "Ascend910B1",
+    soc: str | Platform = DEFAULT_SOC,
     outputs: Sequence[TensorDesc] | None = None,
 ) -> SetupReport[FsgTiling]:
     """Return what the operation answers: creation, shape inference and setup, one after the other.

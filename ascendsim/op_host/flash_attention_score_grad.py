@@ -26,6 +26,7 @@ from ascendsim.op_host.fag_tensors import MAIN, TensorArgument, axes_of
 from ascendsim.op_host.fag_tiling import NO_OVERRIDE, fag_tiling
 from ascendsim.op_host.fag_versions import VERSIONS, Interface, has_rope, limits_broken
 from ascendsim.op_host.fag_workspace import WorkspaceTerm
+from ascendsim.terms import DEFAULT_SOC
 
 __all__ = [
     "STATUS_NAMES",
@@ -145,7 +146,7 @@ class WorkspaceReport:
 
 def get_workspace_size(
     params: FagParams,
-    soc: str | Platform = "Ascend910B1",
+    soc: str | Platform = DEFAULT_SOC,
     *,
     interface: Interface = "current",
     override: TileOverride = NO_OVERRIDE,

@@ -26,11 +26,12 @@ from typing import Final
 
 from ascendsim.device import CubeCost, Device
 from ascendsim.dtypes import BFLOAT16, FLOAT
-from ascendsim.op_host.estimates import Phase, instruction_cycles, pass_phase, product_cycles, rate
+from ascendsim.op_host.estimates import Phase, instruction_cycles, pass_phase, product_cycles, rate, score_flop
 from ascendsim.op_host.lag_blocks import BLOCK, BlockMap, Segment
 from ascendsim.op_host.lag_params import WIDE_D, LagCall
 from ascendsim.op_host.lag_tiling import LagTiling
 from ascendsim.op_host.matmul_base import BaseBlock
+from ascendsim.terms import REPEAT_BYTES
 
 _BASE: Final = BaseBlock(BLOCK, BLOCK, BLOCK)
 """Rows, columns and depth of one Mmad."""
@@ -45,9 +46,6 @@ _ROW_STATISTICS: Final = 8
 """Bytes of a row's largest score and sum."""
 _SPREAD: Final = f"{BFLOAT16}->float"
 _NARROW: Final = f"float->{BFLOAT16}"
-
-MATMULS: Final = 5
-"""Matrix products that count as work: S, dP, dQ, dK, dV."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +146,7 @@ def computed_blocks(segments: tuple[Segment, ...]) -> int:
 
 def flop_per_block(call: LagCall) -> int:
     """Return the floating-point operations of a block in the five products; of a wide key 192 columns are read."""
-    return 2 * BLOCK * BLOCK * (3 * call.Dq + 2 * call.Dv)
+    return BLOCK * BLOCK * score_flop(call.Dq, call.Dv)
 
 
 class _Model:
@@ -281,7 +279,7 @@ class _Model:
         """Return what scales the sums and casts them, for layout SBH transposing them, too."""
         tiling, aivs = self.tiling, self.device.aiv
         elements = tiling.dq_elems + tiling.dk_elems + tiling.dv_elems
-        repeats = elements / aivs / (256 // FLOAT.bytes)
+        repeats = elements / aivs / (REPEAT_BYTES // FLOAT.bytes)
         vector = self._sum((("Muls", "float", repeats), ("Cast", _NARROW, repeats)))
         name = "transpose back" if self.call.layout == "SBH" else "post"
         read, written = elements * FLOAT.bytes, elements * BFLOAT16.bytes

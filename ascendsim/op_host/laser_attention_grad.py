@@ -37,6 +37,7 @@ from ascendsim.op_host.lag_checks import (
 from ascendsim.op_host.lag_params import INI, NAME, LagCall, LaserAttentionGradParam
 from ascendsim.op_host.lag_rules import CORES, IGNORED, MASK_BITS, MASK_BITS_UNUSED, POST, POST_UNUSED, WRAP
 from ascendsim.op_host.lag_tiling import LagTiling, lag_platform, lag_tiling
+from ascendsim.terms import DEFAULT_SOC
 
 __all__ = ["LagReport", "LaserAttentionGradParam", "TensorDesc", "Tensors", "setup"]
 
@@ -74,7 +75,7 @@ class LagReport(SetupReport[LagTiling]):
 def setup(
     params: LaserAttentionGradParam,
     tensors: Tensors | Mapping[str, object],
-    soc: str | Platform = "Ascend910B1",
+    soc: str | Platform = DEFAULT_SOC,
     *,
     vendor_quirks: bool = False,
 ) -> LagReport:

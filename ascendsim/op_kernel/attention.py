@@ -39,3 +39,11 @@ def turns(count: int, ahead: int) -> Iterator[tuple[int | None, int | None]]:
     """
     for turn in range(count + ahead):
         yield turn if turn < count else None, turn - ahead if turn >= ahead else None
+
+
+def wrong_block_dim(asc: AiCore, block_dim: int, dealt: str) -> str:
+    """Return what to say where a kernel runs on other AI Cores than its tiling deals its blocks or heads to."""
+    return (
+        f"block_dim {asc.get_block_num()}: the tiling deals its {dealt} to {block_dim} AI Cores; leave block_dim "
+        "out, and give a [platform] with fewer cores for a smaller part"
+    )

@@ -18,15 +18,17 @@ from ascendsim.dtypes import FLOAT, UINT8, DType
 from ascendsim.isa.forms import BinaryRepeatParams
 from ascendsim.isa.move import DataCopyExtParams, DataCopyPadExtParams, DataCopyParams
 from ascendsim.memory import GlobalTensor, LocalTensor
+from ascendsim.op_host.fag_parts import BITS
 from ascendsim.op_host.fag_whole_heads import Strides, WholeHeadsUb
 from ascendsim.op_host.softmax import soft_max_grad_tiling_func
 from ascendsim.op_host.softmax_family import soft_max_tiling_func
 from ascendsim.op_kernel.attention import pass_on
 from ascendsim.op_kernel.drop_out import DropOutMode, DropOutShapeInfo, drop_out
-from ascendsim.op_kernel.fag_tiles import BITS, LANES, LOWEST, NZ_BLOCKS, ROW_GROUP
+from ascendsim.op_kernel.fag_tiles import LOWEST, NZ_BLOCKS
 from ascendsim.op_kernel.select_with_bytes_mask import SelectWithBytesMaskShapeInfo, select_with_bytes_mask
 from ascendsim.op_kernel.simple_softmax import simple_softmax
 from ascendsim.op_kernel.softmax_grad import softmax_grad_front
+from ascendsim.op_kernel.softmax_grad_call import LANES, ROW_GROUP
 from ascendsim.record import AiCore, tile
 from ascendsim.terms import (
     CUBE_SIDE,

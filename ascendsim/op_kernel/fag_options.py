@@ -5,68 +5,20 @@ Source: ops-transformer op_kernel, flash_attention_score_grad SameAB and S1s2Bn2
 """
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from ascendsim.dtypes import UINT8
 from ascendsim.memory import GlobalTensor
-from ascendsim.op_host.fag_call import PREFIX_MODES, FagCall
+from ascendsim.op_host.fag_call import PREFIX_MODES
 from ascendsim.op_host.fag_dealing import Block
-from ascendsim.op_host.fag_parts import BiasRows, Rows
+from ascendsim.op_host.fag_kernel_tiling import BlockTiling
+from ascendsim.op_host.fag_parts import BiasRows
 from ascendsim.op_kernel.fag_tensors import Tensors
-from ascendsim.op_kernel.fag_tiles import Bias, Dropout, SubTile
+from ascendsim.op_kernel.fag_tiles import Bias, Dropout, Masks, SubTile
 
 SMALL_MASK = 2048
 """Rows and columns of a compressed mask."""
 PREFIX_COLUMN = SMALL_MASK // 2
 """Column of the rows below it from which on a compressed mask with prefixes is 1."""
-
-
-class Kept(Protocol):
-    """Areas of a workspace, among them perhaps the dropout mask in bytes."""
-
-    @property
-    def kept(self) -> int | None:
-        """Where it begins [floats]; None where it stays in bits or there is none."""
-
-
-class HasOptions(Protocol):
-    """A kernel's tiling, as far as it says what lies in optional tensors."""
-
-    @property
-    def call(self) -> FagCall:
-        """As the kernel gets it."""
-
-    @property
-    def query(self) -> Rows:
-        """Rows of query."""
-
-    @property
-    def key(self) -> Rows:
-        """Rows of key."""
-
-    @property
-    def areas(self) -> Kept:
-        """Areas of the workspace."""
-
-    @property
-    def next_tokens(self) -> int:
-        """Keys behind the diagonal that are not hidden, in a compressed mask."""
-
-    @property
-    def pre_tokens(self) -> int:
-        """Keys before it."""
-
-    @property
-    def has_mask(self) -> bool:
-        """There is an attention mask."""
-
-    @property
-    def is_compressed(self) -> bool:
-        """It is one small triangle."""
-
-    @property
-    def bias(self) -> BiasRows | None:
-        """Where pseShift lies, None without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +35,15 @@ def part_of(gm: GlobalTensor | None, begin: int | None) -> GlobalTensor | None:
     return None if gm is None or begin is None else gm[begin]
 
 
+def masks_of(mask: GlobalTensor | None, at: MasksAt) -> Masks:
+    """Return the masks of a sub-tile, in the mask of its block."""
+    return Masks(part_of(mask, at.hides), part_of(mask, at.beside), part_of(mask, at.keeps))
+
+
 # ---- attention mask --------------------------------------------------------------------------------------------------
 
 
-def masks_at(row: int, column: int, sub: SubTile, block: Block, t: HasOptions) -> MasksAt:
+def masks_at(row: int, column: int, sub: SubTile, block: Block, t: BlockTiling) -> MasksAt:
     """Return where the masks of a sub-tile begin.
 
     A whole mask is read for every sub-tile. Of a compressed one, 1 right of the diagonal, the part is read whose
@@ -106,7 +63,7 @@ def masks_at(row: int, column: int, sub: SubTile, block: Block, t: HasOptions) -
     )
 
 
-def _prefix_masks_at(edge: int, spared: int, sub: SubTile, block: Block, t: HasOptions) -> MasksAt:
+def _prefix_masks_at(edge: int, spared: int, sub: SubTile, block: Block, t: BlockTiling) -> MasksAt:
     """Return where the masks of a sub-tile begin of which the first `spared` columns belong to the prefix.
 
     Rows 2048 on of the compressed mask are 0 left of column 1024 and 1 from there on. A prefix that reaches no row
@@ -124,7 +81,7 @@ def _small_mask_at(edge: int, sub: SubTile) -> int:
     return min(-edge, sub.rows) if edge < 0 else min(edge, sub.columns) * SMALL_MASK
 
 
-def mask_of_block(gm: Tensors, block: Block, n1: int, t: HasOptions) -> tuple[GlobalTensor | None, int]:
+def mask_of_block(gm: Tensors, block: Block, n1: int, t: BlockTiling) -> tuple[GlobalTensor | None, int]:
     """Return the mask from a block's first score on, a compressed one from its own begin, and its pitch."""
     mask = gm.atten_mask
     if mask is None or t.is_compressed:
@@ -138,19 +95,19 @@ def mask_of_block(gm: Tensors, block: Block, n1: int, t: HasOptions) -> tuple[Gl
 # ---- position bias ---------------------------------------------------------------------------------------------------
 
 
-def bias_form(t: HasOptions) -> Bias | None:
+def bias_form(t: BlockTiling) -> Bias | None:
     """Return how pseShift comes to the scores."""
     return Bias(t.bias.pitch, t.bias.comes_first) if t.bias else None
 
 
-def bias_of_block(gm: Tensors, block: Block, n1: int, t: HasOptions) -> GlobalTensor | None:
+def bias_of_block(gm: Tensors, block: Block, n1: int, t: BlockTiling) -> GlobalTensor | None:
     """Return pseShift from where the biases of a block's sub-tiles are counted."""
     if gm.pse_shift is None or t.bias is None:
         return None
     return gm.pse_shift[t.bias.head_at(block.b, n1) + _block_bias(block, t.bias)]
 
 
-def bias_at(row: int, column: int, sub: SubTile, block: Block, t: HasOptions) -> int:
+def bias_at(row: int, column: int, sub: SubTile, block: Block, t: BlockTiling) -> int:
     """Return where the bias of a sub-tile begins, behind that of its block; its row and column are the block's."""
     if t.bias is None:
         return 0
@@ -165,12 +122,12 @@ def _block_bias(block: Block, bias: BiasRows) -> int:
 # ---- dropout mask ----------------------------------------------------------------------------------------------------
 
 
-def dropout(t: HasOptions) -> Dropout | None:
+def dropout(t: BlockTiling) -> Dropout | None:
     """Return how scores are dropped."""
     return Dropout(t.call.keep_prob, t.areas.kept is not None, t.key.s) if t.call.has_drop else None
 
 
-def kept_of_block(gm: Tensors, block: Block, n1: int, t: HasOptions) -> GlobalTensor | None:
+def kept_of_block(gm: Tensors, block: Block, n1: int, t: BlockTiling) -> GlobalTensor | None:
     """Return the dropout mask from a block's first score on."""
     drop = dropout(t)
     if drop is None:

@@ -5,20 +5,20 @@ a buffer as large as the pre pass's last; the post pass gives each core steps th
 """
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from ascendsim.dtypes import FLOAT, HALF, UINT8
 from ascendsim.isa.forms import BinaryRepeatParams
 from ascendsim.isa.move import DataCopyExtParams, DataCopyPadExtParams, DataCopyParams
 from ascendsim.memory import GlobalTensor, LocalTensor
-from ascendsim.op_host.fag_parts import Rows, nz_sum_at
+from ascendsim.op_host.fag_kernel_tiling import KernelTiling
+from ascendsim.op_host.fag_parts import BITS, Rows, nz_sum_at
 from ascendsim.op_host.fag_passes import NZ_BUFFERS
-from ascendsim.op_host.fag_result import FagTiling, PostPass, PrePass
+from ascendsim.op_host.fag_result import PrePass
 from ascendsim.op_host.fag_same_ab import RowTermUb, SameAbTiling
 from ascendsim.op_host.fag_tiling_same_ab import NZ_SPARE
 from ascendsim.op_host.softmax import soft_max_grad_tiling_func
 from ascendsim.op_kernel.attention import pass_on
-from ascendsim.op_kernel.fag_tiles import BITS, NZ_BLOCKS, nz_to_rows
+from ascendsim.op_kernel.fag_tiles import NZ_BLOCKS, nz_to_rows
 from ascendsim.op_kernel.softmax_grad import softmax_grad_front
 from ascendsim.op_kernel.softmax_grad_call import LANES, ROW_GROUP
 from ascendsim.record import AiCore, tile
@@ -296,22 +296,6 @@ class Gradient:
     factor: float | None
 
 
-class HasPostPass(Protocol):
-    """A kernel's tiling with a post pass over sums in the workspace."""
-
-    @property
-    def tiling(self) -> FagTiling:
-        """The host tiling."""
-
-    @property
-    def query(self) -> Rows:
-        """Rows of query, which has the most columns."""
-
-    @property
-    def post(self) -> PostPass:
-        """The pass."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Turn:
     """Which of a core's steps one is: its event id, and whether its buffers were used before or will be behind it."""
@@ -339,7 +323,7 @@ def store_gradients(
 
 
 def store_sums(
-    asc: AiCore, gradients: tuple[Gradient, ...], workspace: GlobalTensor, ub: TBuf, nz_spare: int, t: HasPostPass
+    asc: AiCore, gradients: tuple[Gradient, ...], workspace: GlobalTensor, ub: TBuf, nz_spare: int, t: KernelTiling
 ) -> None:
     """Scale sums, round them to their gradients' type, and store them.
 
@@ -358,7 +342,7 @@ def store_sums(
             _store_from_rows(asc, gradients, workspace, ub, t)
 
 
-def _of_core(count: int, core: int, t: HasPostPass) -> range:
+def _of_core(count: int, core: int, t: KernelTiling) -> range:
     """Return which of so many steps a core takes: as many as the others, one after another."""
     per_core = ceil_div(count, t.post.cores)
     return range(core * per_core, min(count, (core + 1) * per_core))
@@ -369,7 +353,7 @@ def _turn(i: int, count: int, sets: int) -> _Turn:
 
 
 def _store_from_rows(
-    asc: AiCore, gradients: tuple[Gradient, ...], workspace: GlobalTensor, ub: TBuf, t: HasPostPass
+    asc: AiCore, gradients: tuple[Gradient, ...], workspace: GlobalTensor, ub: TBuf, t: KernelTiling
 ) -> None:
     """Sums lie as the gradient does, so each step takes elements without looking at rows."""
     core, step = asc.get_block_idx(), t.post.step_elements
@@ -426,7 +410,7 @@ def _scale_and_cast(
 
 
 def _store_from_nz(
-    asc: AiCore, gradients: tuple[Gradient, ...], workspace: GlobalTensor, ub: TBuf, nz_spare: int, t: HasPostPass
+    asc: AiCore, gradients: tuple[Gradient, ...], workspace: GlobalTensor, ub: TBuf, nz_spare: int, t: KernelTiling
 ) -> None:
     """Sums lie in NZ, head by head: a step takes rows of one head."""
     core = asc.get_block_idx()

@@ -91,7 +91,7 @@ def _add_strip(asc: AiCore, workspace: GlobalTensor, ub: TBuf, group: Round, str
     used = max(source.rows for source in sources)
     rows, sums = _sums(strip.gradient, t)
     block = group[-1].block
-    n, s = (block.n2 * t.call.shape.g + block.g, block.s1) if strip.gradient == "dq" else (block.n2, block.s2)
+    n, s = (t.call.shape.query_head(block.n2, block.g), block.s1) if strip.gradient == "dq" else (block.n2, block.s2)
     at, pitch = rows.at(block.b, n, s + first), rows.pitch
     if tiles.is_nz:
         at, pitch = nz_sum_at(rows, block.b, n, s + first), rows.s * CUBE_SIDE

@@ -23,13 +23,13 @@ Source: ops-transformer op_kernel, flash_attention_score_grad S1s2Bn2.
 
 from functools import partial
 
-from ascendsim.memory import GlobalTensor
-from ascendsim.op_host.fag_dealing import Block, shares
+from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block, shares
+from ascendsim.op_host.fag_kernel_tiling import Products
 from ascendsim.op_host.fag_s1s2_bn2 import S1s2Bn2Tiling, block_products
-from ascendsim.op_host.fag_same_ab import Products
-from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
+from ascendsim.op_kernel.attention import wrong_block_dim
 from ascendsim.op_kernel.fag_options import all_kept
 from ascendsim.op_kernel.fag_passes import expand_drop_mask
+from ascendsim.op_kernel.fag_products import multiply, operands_of
 from ascendsim.op_kernel.fag_s1s2_bn2_custom import (
     KEY_SUMS_ARE_THERE,
     QUERY_SUMS_ARE_THERE,
@@ -49,16 +49,21 @@ from ascendsim.op_kernel.fag_s1s2_bn2_heads import (
 from ascendsim.op_kernel.fag_s1s2_bn2_places import (
     blocks_of,
     key_sums,
-    query_head,
     query_sums,
     scores_at,
     tiles_at,
 )
 from ascendsim.op_kernel.fag_s1s2_bn2_tiles import Part, vector_block
-from ascendsim.op_kernel.fag_served import AIVS, end_turn, serve, start_turn, wait_for_scores, wait_for_sums
+from ascendsim.op_kernel.fag_served import (
+    end_turn,
+    serve_blocks,
+    start_turn,
+    wait_for_scores,
+    wait_for_sums,
+)
 from ascendsim.op_kernel.fag_tensors import Tensors
-from ascendsim.op_kernel.matmul import Operands, Queues, init_queues, iterate_all
-from ascendsim.record import AiCore, tile
+from ascendsim.op_kernel.matmul import Queues, init_queues
+from ascendsim.record import AiCore
 from ascendsim.terms import CrossMode, Pipe, TPosition
 from ascendsim.tpipe import TBuf
 
@@ -78,10 +83,7 @@ def fag_s1s2_bn2(asc: AiCore, gm: Tensors, t: S1s2Bn2Tiling) -> None:
         KernelError: block_dim is not the tiling's.
     """
     if asc.get_block_num() != t.block_dim:
-        raise asc.fail(
-            f"block_dim {asc.get_block_num()}: the tiling deals its heads to {t.block_dim} AI Cores; leave block_dim "
-            "out, and give a [platform] with fewer cores for a smaller part"
-        )
+        raise asc.fail(wrong_block_dim(asc, t.block_dim, "heads"))
     if t.tiling.tiles.is_l1_custom:
         (custom_products if asc.is_aic else _custom_vector)(asc, gm, t)
     else:
@@ -93,67 +95,47 @@ def fag_s1s2_bn2(asc: AiCore, gm: Tensors, t: S1s2Bn2Tiling) -> None:
 
 def _cube(asc: AiCore, gm: Tensors, t: S1s2Bn2Tiling) -> None:
     queues = init_queues(asc, asc.t_pipe(), t.products.scores)
-    first = asc.get_block_idx() * AIVS
-    blocks = tuple(blocks_of(first + aiv, t) for aiv in range(AIVS))
-
-    def scores(aiv: int, turn: int) -> None:
-        if turn < len(blocks[aiv]):
-            _score_products(asc, gm, queues, blocks[aiv][turn], first + aiv, t)
-
-    def gradients(aiv: int, turn: int) -> None:
-        if turn < len(blocks[aiv]):
-            _gradient_products(asc, gm, queues, blocks[aiv][turn], first + aiv, t)
-
-    serve(asc, max(map(len, blocks)), scores, gradients)
+    first = asc.get_block_idx() * AIV_PER_AIC
+    serve_blocks(
+        asc,
+        tuple(blocks_of(first + aiv, t) for aiv in range(AIV_PER_AIC)),
+        lambda block, core: _score_products(asc, gm, queues, block, core, t),
+        lambda block, core: _gradient_products(asc, gm, queues, block, core, t),
+    )
 
 
 def _score_products(asc: AiCore, gm: Tensors, queues: Queues, block: Block, core: int, t: S1s2Bn2Tiling) -> None:
     """Make S = Q K^T, then dA = dY V^T, both to the workspace."""
-    row, column = t.query.at(block.b, query_head(block, t), block.s1), t.key.at(block.b, block.n2, block.s2)
+    of, products = operands_of(gm, block, t), _products(block, t)
     scores, d_a = scores_at(gm, core, block, t)
-    products = _products(block, t)
     with asc.trace("S"):
-        _multiply(asc, gm.query[row], gm.key[column], scores, queues, products.scores, False)
+        multiply(asc, of.query, of.key, scores, queues, products.scores, False)
     with asc.trace("dA"):
-        _multiply(asc, gm.dy[row], gm.value[column], d_a, queues, products.d_a, False)
+        multiply(asc, of.dy, of.value, d_a, queues, products.d_a, False)
 
 
 def _gradient_products(asc: AiCore, gm: Tensors, queues: Queues, block: Block, core: int, t: S1s2Bn2Tiling) -> None:
     """Make or add dV += A^T dY, dQ += dS K, dK += dS^T Q."""
-    n1 = query_head(block, t)
-    row, column = t.query.at(block.b, n1, block.s1), t.key.at(block.b, block.n2, block.s2)
+    of, products = operands_of(gm, block, t), _products(block, t)
+    n1 = t.call.shape.query_head(block.n2, block.g)
     a, d_s = tiles_at(gm, core, block, t)
     dq = query_sums(gm, block.b, n1, block.s1, t)
     dk = key_sums(gm, t.areas.dk, block.b, block.n2, block.s2, t)
-    dv = gm.dv[column] if t.call.is_fp32 else key_sums(gm, t.areas.dv, block.b, block.n2, block.s2, t)
+    dv = key_sums(gm, t.areas.dv, block.b, block.n2, block.s2, t)
+    if t.call.is_fp32:
+        dv = gm.dv[t.value.at(block.b, block.n2, block.s2)]
     query_adds = t.is_sparse or block.s2 > 0
     key_adds = t.is_sparse or block.g > 0 or block.s1 > 0
-    products = _products(block, t)
     with asc.trace("dV"):
-        _multiply(asc, a, gm.dy[row], dv, queues, products.dv, key_adds)
+        multiply(asc, a, of.dy, dv, queues, products.dv, key_adds)
     with asc.trace("dQ"):
-        _multiply(asc, d_s, gm.key[column], dq, queues, products.dq, query_adds)
+        multiply(asc, d_s, of.key, dq, queues, products.dq, query_adds)
     with asc.trace("dK"):
-        _multiply(asc, d_s, gm.query[row], dk, queues, products.dk, key_adds)
+        multiply(asc, d_s, of.query, dk, queues, products.dk, key_adds)
 
 
 def _products(block: Block, t: S1s2Bn2Tiling) -> Products:
-    is_whole = (block.rows, block.columns) == (t.products.scores.m, t.products.scores.n)
-    return t.products if is_whole else block_products(t.call, t.tiling, block.rows, block.columns)
-
-
-@tile
-def _multiply(
-    asc: AiCore,
-    a: GlobalTensor,
-    b: GlobalTensor,
-    c: GlobalTensor,
-    queues: Queues,
-    product: MatmulTiling,
-    adds: bool,
-) -> None:
-    """A whole product by the matmul operator's loop."""
-    iterate_all(asc, Operands(a, b, None, c), queues, blocks_of_core(product, 1, 0), product, adds=adds)
+    return t.products if t.products.are_of(block) else block_products(t.call, t.tiling, block.rows, block.columns)
 
 
 # ---- AIV -------------------------------------------------------------------------------------------------------------
@@ -204,7 +186,7 @@ def _custom_vector(asc: AiCore, gm: Tensors, t: S1s2Bn2Tiling) -> None:
     """Vector work of an AIV on half of the rows of its AIC's blocks."""
     buffer = asc.t_buf(TPosition.VECCALC, "ub")
     asc.t_pipe().init_buffer(buffer, 1, t.ub_bytes)
-    core, own = asc.get_block_idx() // AIVS, asc.get_sub_block_idx()
+    core, own = asc.get_block_idx() // AIV_PER_AIC, asc.get_sub_block_idx()
     blocks = blocks_of(core, t)
     finished = finished_heads(blocks)
     step = t.tiling.tiles.vec_s1 or 1, t.tiling.tiles.vec_s2 or 1
@@ -222,7 +204,7 @@ def _custom_vector(asc: AiCore, gm: Tensors, t: S1s2Bn2Tiling) -> None:
 
 def _store_half_head(asc: AiCore, gm: Tensors, buffer: TBuf, head: Head, t: S1s2Bn2Tiling) -> None:
     """Store this AIV's half of the rows of a head's gradients."""
-    half = HeadPart(asc.get_sub_block_idx(), AIVS)
+    half = HeadPart(asc.get_sub_block_idx(), AIV_PER_AIC)
     asc.pipe_barrier(Pipe.ALL)
     asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, QUERY_SUMS_ARE_THERE)
     store_query_head(asc, gm, buffer, head, half, t)

@@ -40,11 +40,11 @@ from ascendsim.op_kernel.fag_l1_custom import (
 from ascendsim.op_kernel.fag_l1_custom import (
     blocks_of as pieces_of,
 )
+from ascendsim.op_kernel.fag_products import operands_of
 from ascendsim.op_kernel.fag_s1s2_bn2_heads import Head, finished_heads
 from ascendsim.op_kernel.fag_s1s2_bn2_places import (
     blocks_of,
     key_sums,
-    query_head,
     query_sums,
     scores_at,
     tiles_at,
@@ -153,14 +153,12 @@ def _places(queues: L1Queues, block: Block, t: S1s2Bn2Tiling) -> _Places:
 
 def _score_products(asc: AiCore, gm: Tensors, queues: L1Queues, block: Block, is_new: bool, t: S1s2Bn2Tiling) -> None:
     """Make S = Q K^T, then dA = dY V^T; K and V are loaded where they are new."""
-    row = t.query.at(block.b, query_head(block, t), block.s1)
-    column = t.key.at(block.b, block.n2, block.s2)
-    scores, d_a = scores_at(gm, asc.get_block_idx(), block, t)
+    of, (scores, d_a) = operands_of(gm, block, t), scores_at(gm, asc.get_block_idx(), block, t)
     at, shape, pitches = _places(queues, block, t), (block.rows, block.columns, t.query.columns), _pitches(t)
     with asc.trace("S"):
-        _score_product(asc, gm.query[row], gm.key[column], scores, queues, (at.query, at.key), shape, pitches, is_new)
+        _score_product(asc, of.query, of.key, scores, queues, (at.query, at.key), shape, pitches, is_new)
     with asc.trace("dA"):
-        _score_product(asc, gm.dy[row], gm.value[column], d_a, queues, (at.dy, at.value), shape, pitches, is_new)
+        _score_product(asc, of.dy, of.value, d_a, queues, (at.dy, at.value), shape, pitches, is_new)
 
 
 def _pitches(t: S1s2Bn2Tiling) -> tuple[int, int]:
@@ -213,7 +211,7 @@ def _gradient_products(
         (block.rows, block.columns, t.query.columns),
         t.tiling.tiles.is_gradient_nz,
     )
-    dq = query_sums(gm, block.b, query_head(block, t), block.s1, t)
+    dq = query_sums(gm, block.b, t.call.shape.query_head(block.n2, block.g), block.s1, t)
     dk, dv = (key_sums(gm, area, block.b, block.n2, block.s2, t) for area in (t.areas.dk, t.areas.dv))
     adds = block.g > 0 or block.s1 > 0
     query_pitch, key_pitch = (rows.s * CUBE_SIDE if is_nz else rows.pitch for rows in (t.query_sums, t.key_sums))

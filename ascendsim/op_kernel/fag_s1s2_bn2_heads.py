@@ -11,10 +11,10 @@ from ascendsim.dtypes import FLOAT
 from ascendsim.isa.move import DataCopyExtParams, DataCopyParams
 from ascendsim.memory import GlobalTensor, LocalTensor
 from ascendsim.op_host.fag_dealing import Block
-from ascendsim.op_host.fag_parts import Rows
+from ascendsim.op_host.fag_parts import Rows, sum_at
 from ascendsim.op_host.fag_s1s2_bn2 import S1s2Bn2Tiling
 from ascendsim.op_kernel.attention import pass_on
-from ascendsim.op_kernel.fag_s1s2_bn2_places import key_sums, query_sums, sum_at
+from ascendsim.op_kernel.fag_s1s2_bn2_places import key_sums, query_sums
 from ascendsim.op_kernel.fag_tensors import Tensors
 from ascendsim.op_kernel.fag_tiles import NZ_BLOCKS, nz_to_rows
 from ascendsim.record import AiCore, tile
@@ -107,7 +107,7 @@ class HeadPart:
 
 def store_query_head(asc: AiCore, gm: Tensors, buffer: TBuf, head: Head, part: HeadPart, t: S1s2Bn2Tiling) -> None:
     """Scale and round the sums of dQ of a head."""
-    place, rows = (head.b, head.n2 * t.call.shape.g + head.g), (t.query, t.query_sums)
+    place, rows = (head.b, t.call.shape.query_head(head.n2, head.g)), (t.query, t.query_sums)
     with asc.trace("post"):
         _store_rows(asc, gm.dq, gm.workspace[t.areas.dq], buffer, place, rows, part, t.scale, t)
 
@@ -159,7 +159,8 @@ def _store_rows(
     here = part.of(own.s)
     for s in range(here.start, here.stop, step):
         shape = _Step(min(step, here.stop - s), own.columns, own.pitch, of_sums.pitch, own.s, is_nz)
-        _store_step(asc, dst[own.at(b, n, s)], sums[sum_at(of_sums, b, n, s, t)], buffer, shape, factor)
+        at = sum_at(of_sums, b, n, s, is_nz=is_nz)
+        _store_step(asc, dst[own.at(b, n, s)], sums[at], buffer, shape, factor)
 
 
 @tile

@@ -5,7 +5,7 @@ Source: ops-transformer op_kernel, flash_attention_score_grad S1s2Bn2.
 
 from ascendsim.memory import GlobalTensor
 from ascendsim.op_host.fag_dealing import Block
-from ascendsim.op_host.fag_parts import BUFFERS, Rows, nz_sum_at
+from ascendsim.op_host.fag_parts import BUFFERS, sum_at
 from ascendsim.op_host.fag_s1s2_bn2 import S1s2Bn2Tiling
 from ascendsim.op_kernel.fag_tensors import Tensors
 
@@ -13,11 +13,6 @@ from ascendsim.op_kernel.fag_tensors import Tensors
 def blocks_of(core: int, t: S1s2Bn2Tiling) -> tuple[Block, ...]:
     """Return the blocks of a core, an AIV or in L1-custom an AIC; none of one that takes no part."""
     return tuple(t.dealing.of_core(core)) if core < t.dealing.cores else ()
-
-
-def query_head(block: Block, t: S1s2Bn2Tiling) -> int:
-    """Return the query head of a block."""
-    return block.n2 * t.call.shape.g + block.g
 
 
 def scores_at(gm: Tensors, core: int, block: Block, t: S1s2Bn2Tiling) -> tuple[GlobalTensor, GlobalTensor]:
@@ -33,16 +28,11 @@ def tiles_at(gm: Tensors, core: int, block: Block, t: S1s2Bn2Tiling) -> tuple[Gl
     return a, d_s
 
 
-def sum_at(rows: Rows, b: int, n: int, s: int, t: S1s2Bn2Tiling) -> int:
-    """Return where the sums of a row begin [floats]; in NZ heads follow one another whatever the layout."""
-    return nz_sum_at(rows, b, n, s) if t.tiling.tiles.is_gradient_nz else rows.at(b, n, s)
-
-
 def query_sums(gm: Tensors, b: int, n1: int, s1: int, t: S1s2Bn2Tiling) -> GlobalTensor:
     """Return the sums of dQ from a row on."""
-    return gm.workspace[t.areas.dq + sum_at(t.query_sums, b, n1, s1, t)]
+    return gm.workspace[t.areas.dq + sum_at(t.query_sums, b, n1, s1, is_nz=t.tiling.tiles.is_gradient_nz)]
 
 
 def key_sums(gm: Tensors, area: int, b: int, n2: int, s2: int, t: S1s2Bn2Tiling) -> GlobalTensor:
     """Return the sums of dK or dV, whose area it is, from a row on."""
-    return gm.workspace[area + sum_at(t.key_sums, b, n2, s2, t)]
+    return gm.workspace[area + sum_at(t.key_sums, b, n2, s2, is_nz=t.tiling.tiles.is_gradient_nz)]

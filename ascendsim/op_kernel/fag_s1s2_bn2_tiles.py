@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from ascendsim.dtypes import FLOAT, DType
-from ascendsim.isa.forms import BinaryRepeatParams
 from ascendsim.isa.move import DataCopyExtParams, DataCopyPadExtParams, DataCopyParams
 from ascendsim.memory import GlobalTensor, LocalTensor
 from ascendsim.op_host.fag_dealing import Block
@@ -37,37 +36,37 @@ from ascendsim.op_kernel.fag_options import (
     kept_of_block,
     mask_of_block,
     masks_at,
+    masks_of,
     part_of,
 )
-from ascendsim.op_kernel.fag_s1s2_bn2_places import query_head, scores_at, tiles_at
-from ascendsim.op_kernel.fag_tensors import Tensors
+from ascendsim.op_kernel.fag_s1s2_bn2_places import scores_at, tiles_at
+from ascendsim.op_kernel.fag_tensors import STATISTICS, Tensors
 from ascendsim.op_kernel.fag_tiles import (
-    LANES,
-    ROW_GROUP,
     Dropout,
     Masks,
     Options,
     SubTile,
     Ub,
     add_bias,
+    drop_grad,
     drop_scores,
     hide_keys,
     load_bias,
     load_drop,
     load_mask,
     load_scores,
+    subtract_row_term,
     to_columns,
     to_rows,
     zero_columns,
 )
 from ascendsim.op_kernel.simple_softmax import simple_softmax
 from ascendsim.op_kernel.softmax_grad import softmax_grad_front
+from ascendsim.op_kernel.softmax_grad_call import LANES, ROW_GROUP
 from ascendsim.record import AiCore, tile
 from ascendsim.terms import CUBE_SIDE, HardEvent, Pipe, RoundMode, align_up
 from ascendsim.tpipe import TBuf
 
-STATISTICS = FLOAT.per_datablock
-"""How often GM holds a row's statistic: one datablock."""
 ID = 0
 """Event id of flags outside the sub-tiles, whose ids are those of their half."""
 
@@ -124,7 +123,7 @@ def vector_block(
         wait: waits for S and dA; called once.
         t: the tiling.
     """
-    n1 = query_head(block, t)
+    n1 = t.call.shape.query_head(block.n2, block.g)
     scores, d_a = scores_at(gm, part.core, block, t)
     a, d_s = tiles_at(gm, part.core, block, t)
     mask, mask_pitch = mask_of_block(gm, block, n1, t)
@@ -259,8 +258,7 @@ def _strip(
             row = one.row * STATISTICS
             if first:
                 asc.wait_flag(HardEvent.MTE3_MTE2, half)
-            masks = Masks(*(part_of(mask, begin) for begin in (one.masks.hides, one.masks.beside, one.masks.keeps)))
-            given = _Given(masks, part_of(pse, one.bias), part_of(kept, one.kept))
+            given = _Given(masks_of(mask, one.masks), part_of(pse, one.bias), part_of(kept, one.kept))
             _load_left(asc, sums[row], maxima[row], scores[one.at], given, halves[half], one.sub, options, half)
             _left(asc, a[one.at], given, halves[half], one.sub, options, half)
             asc.set_flag(HardEvent.MTE3_MTE2, half)
@@ -352,14 +350,8 @@ def _right(
             load_drop(asc, kept, at.grad_drop, drop, ub, sub)
         pass_on(asc, HardEvent.MTE2_V, half)
     with asc.trace("dS"):
-        if sub.is_nz:
-            to_rows(asc, d_a, ub, sub)
-        if drop:
-            drop_scores(asc, d_a, d_a, at.grad_drop, ub.bytes(at.temp, at.temp_bytes), drop, ub, sub)
-        blocks = sub.width // FLOAT.per_datablock
-        strides = BinaryRepeatParams(1, 1, 0, blocks, blocks, 1)
-        for column in range(0, sub.width, LANES):
-            asc.sub(d_a[column], d_a[column], row_terms, min(LANES, sub.width - column), sub.rows, strides)
+        drop_grad(asc, d_a, drop, ub, sub)
+        subtract_row_term(asc, d_a, row_terms, sub)
         asc.pipe_barrier(Pipe.V)
         asc.mul(p, p, d_a, sub.count)
         asc.pipe_barrier(Pipe.V)

@@ -29,17 +29,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ascendsim.dtypes import FLOAT, UINT8
-from ascendsim.isa.forms import BinaryRepeatParams
 from ascendsim.isa.move import DataCopyExtParams, DataCopyPadExtParams
 from ascendsim.memory import GlobalTensor, LocalTensor
 from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block, vector_step
-from ascendsim.op_host.fag_parts import BUFFERS, Rows, nz_sum_at, score_pitch
+from ascendsim.op_host.fag_kernel_tiling import Products
+from ascendsim.op_host.fag_parts import BUFFERS, score_pitch, sum_at
 from ascendsim.op_host.fag_s1s2_bn2gs1s2 import S1s2Bn2gs1s2Tiling
-from ascendsim.op_host.fag_same_ab import Products, RowTermUb, block_products
-from ascendsim.op_host.fag_tiling_s1s2_bn2gs1s2 import NZ_SPARE
-from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
+from ascendsim.op_host.fag_same_ab import RowTermUb, block_products
+from ascendsim.op_host.fag_tiling_same_ab import NZ_SPARE
 from ascendsim.op_host.softmax import soft_max_grad_tiling_func
-from ascendsim.op_kernel.attention import pass_on
+from ascendsim.op_kernel.attention import pass_on, wrong_block_dim
 from ascendsim.op_kernel.fag_options import (
     MasksAt,
     all_kept,
@@ -50,15 +49,15 @@ from ascendsim.op_kernel.fag_options import (
     kept_of_block,
     mask_of_block,
     masks_at,
+    masks_of,
     part_of,
 )
 from ascendsim.op_kernel.fag_passes import Gradient, expand_drop_mask, store_sums, zero
-from ascendsim.op_kernel.fag_served import end_turn, serve, start_turn, wait_for_scores, wait_for_sums
-from ascendsim.op_kernel.fag_tensors import Tensors
+from ascendsim.op_kernel.fag_products import multiply, operands_of
+from ascendsim.op_kernel.fag_served import end_turn, serve_blocks, start_turn, wait_for_scores, wait_for_sums
+from ascendsim.op_kernel.fag_tensors import STATISTICS, Tensors
 from ascendsim.op_kernel.fag_tiles import (
     A_DROP_TEMP_BYTES,
-    LANES,
-    ROW_GROUP,
     Bias,
     Dropout,
     Masks,
@@ -67,6 +66,7 @@ from ascendsim.op_kernel.fag_tiles import (
     Ub,
     add_bias,
     add_wide_bias,
+    drop_grad,
     drop_scores,
     hide_keys,
     load_bias,
@@ -74,17 +74,17 @@ from ascendsim.op_kernel.fag_tiles import (
     load_mask,
     load_scores,
     probabilities,
-    to_columns,
+    round_tile,
+    subtract_row_term,
     to_rows,
 )
-from ascendsim.op_kernel.matmul import Operands, Queues, init_queues, iterate_all
+from ascendsim.op_kernel.matmul import Queues, init_queues
 from ascendsim.op_kernel.softmax_grad import softmax_grad_front
+from ascendsim.op_kernel.softmax_grad_call import LANES, ROW_GROUP
 from ascendsim.record import AiCore, tile
 from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, HardEvent, Pipe, RoundMode, TPosition, align_up, ceil_div
 from ascendsim.tpipe import TBuf
 
-STATISTICS = 8
-"""How often GM holds a row's statistic: one datablock."""
 ROW_TERM = 0
 """Event id of the row term's flags."""
 
@@ -101,10 +101,7 @@ def fag_s1s2_bn2gs1s2(asc: AiCore, gm: Tensors, t: S1s2Bn2gs1s2Tiling) -> None:
         KernelError: block_dim is not the tiling's.
     """
     if asc.get_block_num() != t.block_dim:
-        raise asc.fail(
-            f"block_dim {asc.get_block_num()}: the tiling deals its blocks to {t.block_dim} AI Cores; leave block_dim "
-            "out, and give a [platform] with fewer cores for a smaller part"
-        )
+        raise asc.fail(wrong_block_dim(asc, t.block_dim, "blocks"))
     if asc.is_aic:
         _cube(asc, gm, t)
     else:
@@ -135,73 +132,44 @@ def _dv_sums(gm: Tensors, t: S1s2Bn2gs1s2Tiling) -> GlobalTensor:
 
 
 def _cube(asc: AiCore, gm: Tensors, t: S1s2Bn2gs1s2Tiling) -> None:
-    first = asc.get_block_idx() * AIV_PER_AIC
-    blocks = _blocks_of(asc.get_block_idx(), t)
     queues = init_queues(asc, asc.t_pipe(), t.products.scores)
-
-    def scores(aiv: int, turn: int) -> None:
-        if turn < len(blocks[aiv]):
-            _score_products(asc, gm, queues, blocks[aiv][turn], first + aiv, t)
-
-    def gradients(aiv: int, turn: int) -> None:
-        if turn < len(blocks[aiv]):
-            _gradient_products(asc, gm, queues, blocks[aiv][turn], first + aiv, t)
-
-    serve(asc, max(map(len, blocks)), scores, gradients)
+    serve_blocks(
+        asc,
+        _blocks_of(asc.get_block_idx(), t),
+        lambda block, aiv: _score_products(asc, gm, queues, block, aiv, t),
+        lambda block, aiv: _gradient_products(asc, gm, queues, block, aiv, t),
+    )
 
 
 def _score_products(asc: AiCore, gm: Tensors, queues: Queues, block: Block, aiv: int, t: S1s2Bn2gs1s2Tiling) -> None:
     """Make dA = dY V^T, then S = Q K^T, both to the workspace."""
-    n1 = block.n2 * t.call.shape.g + block.g
-    dy, query = gm.dy[t.out.at(block.b, n1, block.s1)], gm.query[t.query.at(block.b, n1, block.s1)]
-    value, key = gm.value[t.value.at(block.b, block.n2, block.s2)], gm.key[t.key.at(block.b, block.n2, block.s2)]
-    products = _products(block, t)
+    of, products = operands_of(gm, block, t), _products(block, t)
     with asc.trace("dA"):
-        _multiply(asc, dy, value, _scores_of(gm, t.areas.d_a, aiv, t), queues, products.d_a, False)
+        multiply(asc, of.dy, of.value, _scores_of(gm, t.areas.d_a, aiv, t), queues, products.d_a, False)
     with asc.trace("S"):
-        _multiply(asc, query, key, _scores_of(gm, t.areas.scores, aiv, t), queues, products.scores, False)
+        multiply(asc, of.query, of.key, _scores_of(gm, t.areas.scores, aiv, t), queues, products.scores, False)
 
 
 def _gradient_products(asc: AiCore, gm: Tensors, queues: Queues, block: Block, aiv: int, t: S1s2Bn2gs1s2Tiling) -> None:
     """Add dQ += dS K, dK += dS^T Q, dV += A^T dY."""
-    n1 = block.n2 * t.call.shape.g + block.g
-    query, dy = gm.query[t.query.at(block.b, n1, block.s1)], gm.dy[t.out.at(block.b, n1, block.s1)]
-    key = gm.key[t.key.at(block.b, block.n2, block.s2)]
+    of, products = operands_of(gm, block, t), _products(block, t)
+    n1, is_nz = t.call.shape.query_head(block.n2, block.g), t.tiling.tiles.is_gradient_nz
     d_s, a = (_narrow_of(gm, at, aiv, block, t) for at in (t.areas.d_s, t.areas.a))
-    dq = gm.workspace[t.areas.dq + _sum_at(t.query, block.b, n1, block.s1, t)]
-    dk = gm.workspace[t.areas.dk + _sum_at(t.key, block.b, block.n2, block.s2, t)]
-    dv = _dv_sums(gm, t)[_sum_at(t.value, block.b, block.n2, block.s2, t)]
-    products = _products(block, t)
+    dq = gm.workspace[t.areas.dq + sum_at(t.query, block.b, n1, block.s1, is_nz=is_nz)]
+    dk = gm.workspace[t.areas.dk + sum_at(t.key, block.b, block.n2, block.s2, is_nz=is_nz)]
+    dv = _dv_sums(gm, t)[sum_at(t.value, block.b, block.n2, block.s2, is_nz=is_nz)]
     with asc.trace("dQ"):
-        _multiply(asc, d_s, key, dq, queues, products.dq, True)
+        multiply(asc, d_s, of.key, dq, queues, products.dq, True)
     with asc.trace("dK"):
-        _multiply(asc, d_s, query, dk, queues, products.dk, True)
+        multiply(asc, d_s, of.query, dk, queues, products.dk, True)
     with asc.trace("dV"):
-        _multiply(asc, a, dy, dv, queues, products.dv, True)
-
-
-def _sum_at(rows: Rows, b: int, n: int, s: int, t: S1s2Bn2gs1s2Tiling) -> int:
-    """Return where the sums of a row begin; in NZ heads follow one another whatever the layout."""
-    return nz_sum_at(rows, b, n, s) if t.tiling.tiles.is_gradient_nz else rows.at(b, n, s)
+        multiply(asc, a, of.dy, dv, queues, products.dv, True)
 
 
 def _products(block: Block, t: S1s2Bn2gs1s2Tiling) -> Products:
-    is_whole = (block.rows, block.columns) == (t.products.scores.m, t.products.scores.n)
-    return t.products if is_whole else block_products(t.call, t.tiling, block.rows, block.columns, takes_place=False)
-
-
-@tile
-def _multiply(
-    asc: AiCore,
-    a: GlobalTensor,
-    b: GlobalTensor,
-    c: GlobalTensor,
-    queues: Queues,
-    product: MatmulTiling,
-    adds: bool,
-) -> None:
-    """A whole product by the matmul operator's loop."""
-    iterate_all(asc, Operands(a, b, None, c), queues, blocks_of_core(product, 1, 0), product, adds=adds)
+    if t.products.are_of(block):
+        return t.products
+    return block_products(t.call, t.tiling, block.rows, block.columns, takes_place=False)
 
 
 # ---- AIV -------------------------------------------------------------------------------------------------------------
@@ -250,7 +218,7 @@ def _row_terms(
     asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, row: int, rows: int, t: S1s2Bn2gs1s2Tiling
 ) -> None:
     """D = rowsum(dY * O) of rows of a block, a datablock each, from its first on to the begin of its place in UB."""
-    at = t.out.at(block.b, block.n2 * t.call.shape.g + block.g, block.s1 + row)
+    at = t.out.at(block.b, t.call.shape.query_head(block.n2, block.g), block.s1 + row)
     asc.pipe_barrier(Pipe.ALL)
     _row_term(
         asc,
@@ -360,7 +328,7 @@ class _Step:
 
 def _vector_block(asc: AiCore, gm: Tensors, buffer: TBuf, block: Block, aiv: int, t: S1s2Bn2gs1s2Tiling) -> None:
     """A and dS of a block, strip by strip."""
-    n1 = block.n2 * t.call.shape.g + block.g
+    n1 = t.call.shape.query_head(block.n2, block.g)
     height, width = vector_step(t.call, t.tiling, block.columns)
     pitch = score_pitch(block.rows, block.columns, is_nz=t.tiling.tiles.is_score_nz)
     mask, mask_pitch = mask_of_block(gm, block, n1, t)
@@ -433,7 +401,7 @@ def _vector_strip(
         pair = steps[first : first + BUFFERS]
         for one in pair:
             at, ub = _score_at(one), ubs[one.half]
-            masks = Masks(*(part_of(mask, begin) for begin in (one.masks.hides, one.masks.beside, one.masks.keeps)))
+            masks = masks_of(mask, one.masks)
             own_pse, own_kept = part_of(pse, one.bias), part_of(kept, one.kept)
             _step_a(asc, sums, maxima, scores[at], a[at], masks, own_pse, own_kept, ub, one, options)
         for one in pair:
@@ -541,15 +509,9 @@ def _step_b(
         load_scores(asc, d_a, grad, sub)
         pass_on(asc, HardEvent.MTE2_V, event)
     with asc.trace("dS"):
-        if sub.is_nz:
-            to_rows(asc, d_a, ub, sub)
-        if drop:
-            drop_scores(asc, d_a, d_a, at.grad_drop, ub.bytes(at.temp, at.temp_bytes), drop, ub, sub)
-        blocks = sub.width // FLOAT.per_datablock
-        strides = BinaryRepeatParams(1, 1, 0, blocks, blocks, 1)
+        drop_grad(asc, d_a, drop, ub, sub)
         asc.pipe_barrier(Pipe.V)
-        for column in range(0, sub.width, LANES):
-            asc.sub(d_a[column], d_a[column], row_term, min(LANES, sub.width - column), sub.rows, strides)
+        subtract_row_term(asc, d_a, row_term, sub)
         asc.pipe_barrier(Pipe.V)
         asc.mul(d_a, d_a, p, sub.count)
         asc.pipe_barrier(Pipe.V)
@@ -564,14 +526,7 @@ def _store(asc: AiCore, dst: GlobalTensor, src: LocalTensor, ub: Ub, one: _Step)
     local = src
     if dst.dtype is not FLOAT:
         local = ub.narrow(ub.at.narrow, sub.count + sub.panels * CUBE_SIDE * sub.is_nz, dst.dtype)
-        with asc.trace("cast"):
-            asc.cast(local, src, RoundMode.CAST_ROUND, sub.count)
-            if sub.is_nz:
-                rows = ub.narrow(ub.at.temp, sub.count, dst.dtype)
-                asc.pipe_barrier(Pipe.V)
-                asc.data_copy(rows, local, sub.count)
-                asc.pipe_barrier(Pipe.V)
-                to_columns(asc, local, rows, sub)
+        round_tile(asc, local, src, ub, sub)
     with asc.trace("store"):
         pass_on(asc, HardEvent.V_MTE3, one.half)
         if sub.is_nz:

@@ -29,11 +29,11 @@ from ascendsim.dtypes import FLOAT, DType
 from ascendsim.memory import GlobalTensor
 from ascendsim.op_host.fag_call import PREFIX_MODES
 from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block, Share, shares, vector_step
-from ascendsim.op_host.fag_parts import BUFFERS, Rows, nz_sum_at, score_pitch
+from ascendsim.op_host.fag_kernel_tiling import Products
+from ascendsim.op_host.fag_parts import BUFFERS, Rows, score_pitch, sum_at
 from ascendsim.op_host.fag_private_sums import PrivateSums, RoundBlock
-from ascendsim.op_host.fag_same_ab import Products, SameAbTiling, block_products
-from ascendsim.op_host.matmul import MatmulTiling, blocks_of_core
-from ascendsim.op_kernel.attention import tell, turns, wait_for
+from ascendsim.op_host.fag_same_ab import SameAbTiling, block_products
+from ascendsim.op_kernel.attention import tell, turns, wait_for, wrong_block_dim
 from ascendsim.op_kernel.fag_l1_custom import (
     BLOCK,
     L1Queues,
@@ -63,15 +63,16 @@ from ascendsim.op_kernel.fag_options import (
     kept_of_block,
     mask_of_block,
     masks_at,
+    masks_of,
     part_of,
 )
 from ascendsim.op_kernel.fag_passes import expand_drop_mask, row_terms, store_gradients, zero_sums
 from ascendsim.op_kernel.fag_private_sums import add_tiles
-from ascendsim.op_kernel.fag_tensors import Tensors
+from ascendsim.op_kernel.fag_products import multiply, operands_of
+from ascendsim.op_kernel.fag_tensors import STATISTICS, Tensors
 from ascendsim.op_kernel.fag_tiles import (
     STEP_A,
     STEP_B,
-    Masks,
     Options,
     SubTile,
     Turn,
@@ -79,7 +80,7 @@ from ascendsim.op_kernel.fag_tiles import (
     step_a,
     step_b,
 )
-from ascendsim.op_kernel.matmul import Operands, Queues, init_queues, iterate_all
+from ascendsim.op_kernel.matmul import Queues, init_queues
 from ascendsim.record import AiCore, tile
 from ascendsim.terms import CUBE_SIDE, HardEvent, Pipe, TPosition, align_up
 
@@ -89,8 +90,6 @@ TILES_ARE_THERE = 4
 """Flag of the AIVs: A and dS of a block are in GM."""
 SUMS_ARE_THERE = 7
 """Flag of the AIC: all its blocks are added up; deterministic, this block is stored."""
-STATISTICS = 8
-"""How often GM holds a row's statistic: one datablock."""
 
 
 def fag_same_ab(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
@@ -105,10 +104,7 @@ def fag_same_ab(asc: AiCore, gm: Tensors, t: SameAbTiling) -> None:
         KernelError: block_dim is not the tiling's.
     """
     if asc.get_block_num() != t.block_dim:
-        raise asc.fail(
-            f"block_dim {asc.get_block_num()}: the tiling deals its blocks to {t.block_dim} AI Cores; leave block_dim "
-            "out, and give a [platform] with fewer cores for a smaller part"
-        )
+        raise asc.fail(wrong_block_dim(asc, t.block_dim, "blocks"))
     if asc.is_aic:
         _cube(asc, gm, t)
     else:
@@ -153,37 +149,35 @@ def _score_products(
     asc: AiCore, gm: Tensors, queues: Queues | L1Queues, block: Block, core: int, t: SameAbTiling
 ) -> None:
     """Make dA = dY V^T, then S = Q K^T, both to the workspace."""
-    n1 = block.n2 * t.call.shape.g + block.g
-    dy, query = gm.dy[t.out.at(block.b, n1, block.s1)], gm.query[t.query.at(block.b, n1, block.s1)]
-    value, key = gm.value[t.value.at(block.b, block.n2, block.s2)], gm.key[t.key.at(block.b, block.n2, block.s2)]
+    of = operands_of(gm, block, t)
     d_a = gm.workspace[_tile_at(t.areas.d_a, core, block, t)]
     scores = gm.workspace[_tile_at(t.areas.scores, core, block, t)]
     if isinstance(queues, L1Queues):
         shape = (block.rows, block.columns)
-        _custom_scores(asc, dy, value, d_a, query, key, scores, queues, shape, t.query, t.key, t.value, t.out)
+        rows = t.query, t.key, t.value, t.out
+        _custom_scores(asc, of.dy, of.value, d_a, of.query, of.key, scores, queues, shape, *rows)
         return
     products = _products(block, t)
-    _multiply(asc, "dA", dy, value, d_a, queues, products.d_a, False)
-    _multiply(asc, "S", query, key, scores, queues, products.scores, False)
+    with asc.trace("dA"):
+        multiply(asc, of.dy, of.value, d_a, queues, products.d_a, False)
+    with asc.trace("S"):
+        multiply(asc, of.query, of.key, scores, queues, products.scores, False)
 
 
 def _gradient_products(
     asc: AiCore, gm: Tensors, queues: Queues | L1Queues, block: Block, core: int, t: SameAbTiling
 ) -> None:
     """Add dQ += dS K, dK += dS^T Q, dV += A^T dY; deterministic store them, as sums or as private tiles."""
-    n1 = block.n2 * t.call.shape.g + block.g
-    element = gm.query.dtype
-    query, dy = gm.query[t.query.at(block.b, n1, block.s1)], gm.dy[t.out.at(block.b, n1, block.s1)]
-    key = gm.key[t.key.at(block.b, block.n2, block.s2)]
+    of, element = operands_of(gm, block, t), gm.query.dtype
+    n1, is_nz = t.call.shape.query_head(block.n2, block.g), t.tiling.tiles.is_gradient_nz
     d_s = gm.workspace[_tile_at(t.areas.d_a, core, block, t)].reinterpret_cast(element)
     a = gm.workspace[_tile_at(t.areas.scores, core, block, t)].reinterpret_cast(element)
-    dq = gm.workspace[t.areas.dq + _sum_at(t.query, block.b, n1, block.s1, t)]
-    dk = gm.workspace[t.areas.dk + _sum_at(t.key, block.b, block.n2, block.s2, t)]
-    dv = gm.workspace[t.areas.dv + _sum_at(t.value, block.b, block.n2, block.s2, t)]
+    dq = gm.workspace[t.areas.dq + sum_at(t.query, block.b, n1, block.s1, is_nz=is_nz)]
+    dk = gm.workspace[t.areas.dk + sum_at(t.key, block.b, block.n2, block.s2, is_nz=is_nz)]
+    dv = gm.workspace[t.areas.dv + sum_at(t.value, block.b, block.n2, block.s2, is_nz=is_nz)]
     if isinstance(queues, L1Queues):
-        shape, is_nz = (block.rows, block.columns), t.tiling.tiles.is_gradient_nz
-        rows = t.query, t.key, t.value, t.out
-        _custom_gradients(asc, d_s, a, query, key, dy, dq, dk, dv, queues, shape, *rows, is_nz)
+        shape, rows = (block.rows, block.columns), (t.query, t.key, t.value, t.out)
+        _custom_gradients(asc, d_s, a, of.query, of.key, of.dy, dq, dk, dv, queues, shape, *rows, is_nz)
         return
     products, adds = _products(block, t), t.private is None
     one = t.private.block_of(core, block.turn) if t.private else None
@@ -193,21 +187,18 @@ def _gradient_products(
             dq = gm.workspace[t.private.dq.tile_at(one)]
         if not one.stores_dk_dv:
             dk, dv = (gm.workspace[tiles.tile_at(one)] for tiles in (t.private.dk, t.private.dv))
-    _multiply(asc, "dQ", d_s, key, dq, queues, products.dq, adds)
-    _multiply(asc, "dK", d_s, query, dk, queues, products.dk, adds)
-    _multiply(asc, "dV", a, dy, dv, queues, products.dv, adds)
-
-
-def _sum_at(rows: Rows, b: int, n: int, s: int, t: SameAbTiling) -> int:
-    """Return where the sums of a row begin; in NZ heads follow one another whatever the layout."""
-    if t.tiling.tiles.is_gradient_nz:
-        return nz_sum_at(rows, b, n, s)
-    return rows.at(b, n, s)
+    with asc.trace("dQ"):
+        multiply(asc, d_s, of.key, dq, queues, products.dq, adds)
+    with asc.trace("dK"):
+        multiply(asc, d_s, of.query, dk, queues, products.dk, adds)
+    with asc.trace("dV"):
+        multiply(asc, a, of.dy, dv, queues, products.dv, adds)
 
 
 def _products(block: Block, t: SameAbTiling) -> Products:
-    is_whole = (block.rows, block.columns) == (t.products.scores.m, t.products.scores.n)
-    return t.products if is_whole else block_products(t.call, t.tiling, block.rows, block.columns, buffers=t.buffers)
+    if t.products.are_of(block):
+        return t.products
+    return block_products(t.call, t.tiling, block.rows, block.columns, buffers=t.buffers)
 
 
 def _to_private_tiles(products: Products, one: RoundBlock, private: PrivateSums) -> Products:
@@ -218,22 +209,6 @@ def _to_private_tiles(products: Products, one: RoundBlock, private: PrivateSums)
         return products
     dk = replace(products.dk, c_pitch=private.dk.pitch(one.block.columns))
     return replace(products, dk=dk, dv=replace(products.dv, c_pitch=private.dv.pitch(one.block.columns)))
-
-
-@tile
-def _multiply(
-    asc: AiCore,
-    step: str,
-    a: GlobalTensor,
-    b: GlobalTensor,
-    c: GlobalTensor,
-    queues: Queues,
-    product: MatmulTiling,
-    adds: bool,
-) -> None:
-    """A whole product by the matmul operator's loop."""
-    with asc.trace(step):
-        iterate_all(asc, Operands(a, b, None, c), queues, blocks_of_core(product, 1, 0), product, adds=adds)
 
 
 @tile
@@ -439,7 +414,7 @@ def _vector_block(asc: AiCore, gm: Tensors, share: _Share, block: Block, core: i
     placing = share.placing(block, t)
     if not placing.placed:
         return
-    n1 = block.n2 * t.call.shape.g + block.g
+    n1 = t.call.shape.query_head(block.n2, block.g)
     row = ((block.b * t.query.n + n1) * t.query.s + block.s1) * STATISTICS
     _vector_share(
         asc,
@@ -484,7 +459,7 @@ def _vector_share(
         row, sub, drop = one.row * STATISTICS, one.sub, options.drop
         at, narrow_at = (_score_at(one, words) for words in (1, FLOAT.bytes // element.bytes))
         a, d_s = (x.reinterpret_cast(element)[narrow_at] for x in (scores, grad))
-        masks = Masks(*(part_of(mask, begin) for begin in (one.masks.hides, one.masks.beside, one.masks.keeps)))
+        masks = masks_of(mask, one.masks)
         own_pse = part_of(pse, one.bias)
         own_kept = part_of(kept, drop.bytes_of(one.row * drop.pitch + one.column) if drop else None)
         step_a(asc, sums[row], maxima[row], scores[at], a, masks, own_pse, own_kept, ub, sub, turn, options)

@@ -16,6 +16,7 @@ Source: ops-transformer op_kernel, flash_attention_score_grad: who orders produc
 
 from collections.abc import Callable
 
+from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block
 from ascendsim.record import AiCore
 from ascendsim.terms import CrossMode, Pipe
 
@@ -25,7 +26,6 @@ TILES_ARE_THERE = 3
 """Flag of the AIVs: A and dS of AIV 0 are in GM, and its S and dA used up; one more for AIV 1."""
 SUMS_ARE_THERE = 5
 """Flag of the AIC: all that both have ordered is in GM."""
-AIVS = 2
 
 
 def flag_of(flag: int, aiv: int) -> int:
@@ -35,6 +35,8 @@ def flag_of(flag: int, aiv: int) -> int:
 
 Products = Callable[[int, int], None]
 """Makes products of an AIV's (0 or 1) block of a round; nothing where it has none left."""
+BlockProducts = Callable[[Block, int], None]
+"""Makes products of a block of an AIV, which is numbered among all."""
 
 
 def serve(asc: AiCore, rounds: int, scores: Products, gradients: Products) -> None:
@@ -47,7 +49,7 @@ def serve(asc: AiCore, rounds: int, scores: Products, gradients: Products) -> No
         gradients: makes dQ, dK and dV.
     """
     for turn in range(rounds + 1):
-        for aiv in range(AIVS):
+        for aiv in range(AIV_PER_AIC):
             if turn:
                 asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, flag_of(TILES_ARE_THERE, aiv))
             if turn < rounds:
@@ -58,18 +60,41 @@ def serve(asc: AiCore, rounds: int, scores: Products, gradients: Products) -> No
     asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.FIX, SUMS_ARE_THERE)
 
 
+def serve_blocks(
+    asc: AiCore, blocks: tuple[tuple[Block, ...], ...], scores: BlockProducts, gradients: BlockProducts
+) -> None:
+    """Make the products of the blocks of both AIVs, on their AIC.
+
+    Args:
+        asc: the AIC.
+        blocks: of each AIV.
+        scores: makes S and dA.
+        gradients: makes dQ, dK and dV.
+    """
+    first = asc.get_block_idx() * AIV_PER_AIC
+
+    def in_turn(make: BlockProducts) -> Products:
+        def of_turn(aiv: int, turn: int) -> None:
+            if turn < len(blocks[aiv]):
+                make(blocks[aiv][turn], first + aiv)
+
+        return of_turn
+
+    serve(asc, max(map(len, blocks)), in_turn(scores), in_turn(gradients))
+
+
 def start_turn(asc: AiCore, turn: int) -> None:
     """Join, on an AIV, what the other one's flags need of it in a round."""
     other = 1 - asc.get_sub_block_idx()
     asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.MTE3, flag_of(TILES_ARE_THERE, other))
     if other and turn:  # AIV 1 is served behind this one: what was set for it in the round before
-        _wait(asc, flag_of(SCORES_ARE_THERE, other))
+        wait(asc, flag_of(SCORES_ARE_THERE, other))
 
 
 def wait_for_scores(asc: AiCore) -> None:
     """Wait, on an AIV, for S and dA of its block; then dQ, dK and dV of its last block but one are there, too."""
     for aiv in range(asc.get_sub_block_idx() + 1):
-        _wait(asc, flag_of(SCORES_ARE_THERE, aiv))
+        wait(asc, flag_of(SCORES_ARE_THERE, aiv))
 
 
 def end_turn(asc: AiCore) -> None:
@@ -81,9 +106,10 @@ def wait_for_sums(asc: AiCore, rounds: int) -> None:
     """Wait, on an AIV, for all products that were ordered."""
     other = 1 - asc.get_sub_block_idx()
     if other and rounds:
-        _wait(asc, flag_of(SCORES_ARE_THERE, other))
-    _wait(asc, SUMS_ARE_THERE)
+        wait(asc, flag_of(SCORES_ARE_THERE, other))
+    wait(asc, SUMS_ARE_THERE)
 
 
-def _wait(asc: AiCore, flag: int) -> None:
+def wait(asc: AiCore, flag: int) -> None:
+    """Load nothing before a flag is up."""
     asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, flag)

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from ascendsim.memory import GlobalTensor
 
+STATISTICS = 8
+"""How often GM holds a row's statistic: one datablock."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tensors:

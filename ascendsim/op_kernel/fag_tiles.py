@@ -16,26 +16,21 @@ from ascendsim.dtypes import FLOAT, UINT8, UINT16, DType
 from ascendsim.isa.forms import BinaryRepeatParams, UnaryRepeatParams
 from ascendsim.isa.move import CopyRepeatParams, DataCopyExtParams, DataCopyParams
 from ascendsim.memory import GlobalTensor, LocalTensor
-from ascendsim.op_host.fag_parts import MainUb
+from ascendsim.op_host.fag_parts import BITS, MainUb
 from ascendsim.op_host.softmax_family import soft_max_tiling_func
 from ascendsim.op_kernel.attention import pass_on
 from ascendsim.op_kernel.drop_out import DropOutMode, DropOutShapeInfo, drop_out
 from ascendsim.op_kernel.select_with_bytes_mask import SelectWithBytesMaskShapeInfo, select_with_bytes_mask
 from ascendsim.op_kernel.simple_softmax import simple_softmax
+from ascendsim.op_kernel.softmax_grad_call import LANES, ROW_GROUP
 from ascendsim.record import AiCore
 from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, HardEvent, Pipe, RoundMode, align_up, ceil_div
 from ascendsim.tpipe import TBuf
 
 LOWEST = -3.4028234663852886e38
 """Score of a hidden key: the lowest finite float (0xFF7FFFFF)."""
-LANES = 64
-"""Floats of one repeat."""
-ROW_GROUP = 8
-"""Rows of a basic block come in groups of so many."""
 NZ_BLOCKS = 2
 """Datablocks of a row of 16 floats."""
-BITS = 8
-"""Scores that a byte of a dropout mask in bits stands for."""
 A_DROP_TEMP_BYTES = 32 * 1024
 """Temp of the dropout of P: from the place of A on, over what is used up of masks and statistics."""
 COPY_PANELS = 8
@@ -292,18 +287,28 @@ def step_b(
         load_scores(asc, d_a, grad, sub)
         pass_on(asc, HardEvent.MTE2_V, STEP_B)
     with asc.trace("dS"):
-        if sub.is_nz:
-            to_rows(asc, d_a, ub, sub)
-        if drop:
-            drop_scores(asc, d_a, d_a, at.grad_drop, ub.bytes(at.temp, at.temp_bytes), drop, ub, sub)
-        blocks = sub.width // FLOAT.per_datablock
-        strides = BinaryRepeatParams(1, 1, 0, blocks, blocks, 1)
-        for column in range(0, sub.width, LANES):
-            asc.sub(d_a[column], d_a[column], row_local, min(LANES, sub.width - column), sub.rows, strides)
+        drop_grad(asc, d_a, drop, ub, sub)
+        subtract_row_term(asc, d_a, row_local, sub)
         asc.pipe_barrier(Pipe.V)
         asc.mul(d_a, p, d_a, sub.count)
         asc.pipe_barrier(Pipe.V)
     store_narrow(asc, result, d_a, at.grad, ub, sub, turn, STEP_B)
+
+
+def drop_grad(asc: AiCore, d_a: LocalTensor, drop: Dropout | None, ub: Ub, sub: SubTile) -> None:
+    """Put dA into rows, and drop of it what is dropped of P."""
+    if sub.is_nz:
+        to_rows(asc, d_a, ub, sub)
+    if drop:
+        drop_scores(asc, d_a, d_a, ub.at.grad_drop, ub.bytes(ub.at.temp, ub.at.temp_bytes), drop, ub, sub)
+
+
+def subtract_row_term(asc: AiCore, d_a: LocalTensor, row_terms: LocalTensor, sub: SubTile) -> None:
+    """Make dA - D, 64 columns at a time; D of a row is a datablock."""
+    blocks = sub.width // FLOAT.per_datablock
+    strides = BinaryRepeatParams(1, 1, 0, blocks, blocks, 1)
+    for column in range(0, sub.width, LANES):
+        asc.sub(d_a[column], d_a[column], row_terms, min(LANES, sub.width - column), sub.rows, strides)
 
 
 def load_scores(asc: AiCore, dst: LocalTensor, src: GlobalTensor, sub: SubTile) -> None:
@@ -457,17 +462,10 @@ def probabilities(
 def store_narrow(
     asc: AiCore, dst: GlobalTensor, src: LocalTensor, at_bytes: int, ub: Ub, sub: SubTile, turn: Turn, event_id: int
 ) -> None:
-    """Round a tile to 16 bits, ties away from zero, and store its rows where rows of floats begin."""
+    """Round a tile and store its rows where rows of floats begin."""
     size = dst.dtype.bytes
     narrow = ub.narrow(at_bytes, sub.count + sub.panels * CUBE_SIDE * sub.is_nz, dst.dtype)
-    with asc.trace("cast"):
-        asc.cast(narrow, src, RoundMode.CAST_ROUND, sub.count)
-        if sub.is_nz:
-            rows = ub.narrow(ub.at.temp, sub.count, dst.dtype)
-            asc.pipe_barrier(Pipe.V)
-            asc.data_copy(rows, narrow, sub.count)
-            asc.pipe_barrier(Pipe.V)
-            to_columns(asc, narrow, rows, sub)
+    round_tile(asc, narrow, src, ub, sub)
     with asc.trace("store"):
         pass_on(asc, HardEvent.V_MTE3, event_id)
         if sub.is_nz:
@@ -478,6 +476,18 @@ def store_narrow(
             asc.data_copy_pad(dst, narrow, DataCopyExtParams(sub.rows, row_bytes, 0, pitch_bytes - row_bytes))
         if not turn.is_last:
             asc.set_flag(HardEvent.MTE3_MTE2, event_id)
+
+
+def round_tile(asc: AiCore, narrow: LocalTensor, src: LocalTensor, ub: Ub, sub: SubTile) -> None:
+    """Round a tile to 16 bits, ties away from zero; put it into NZ where its block lies so, over temp."""
+    with asc.trace("cast"):
+        asc.cast(narrow, src, RoundMode.CAST_ROUND, sub.count)
+        if sub.is_nz:
+            rows = ub.narrow(ub.at.temp, sub.count, narrow.dtype)
+            asc.pipe_barrier(Pipe.V)
+            asc.data_copy(rows, narrow, sub.count)
+            asc.pipe_barrier(Pipe.V)
+            to_columns(asc, narrow, rows, sub)
 
 
 # ---- NZ --------------------------------------------------------------------------------------------------------------

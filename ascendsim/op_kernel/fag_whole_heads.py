@@ -19,10 +19,10 @@ from ascendsim.dtypes import FLOAT, UINT8
 from ascendsim.isa.move import DataCopyExtParams
 from ascendsim.memory import GlobalTensor
 from ascendsim.op_host.fag_dealing import AIV_PER_AIC, Block
-from ascendsim.op_host.fag_parts import BUFFERS, Rows, nz_sum_at
+from ascendsim.op_host.fag_parts import BITS, BUFFERS, Rows, sum_at
 from ascendsim.op_host.fag_tiling_n import NZ_SPARE
 from ascendsim.op_host.fag_whole_heads import Span, Strides, WholeHeadsTiling, WholeHeadsUb, strides_of
-from ascendsim.op_kernel.attention import pass_on
+from ascendsim.op_kernel.attention import pass_on, wrong_block_dim
 from ascendsim.op_kernel.fag_batch import init_batch_queues, iterate_batch
 from ascendsim.op_kernel.fag_heads_pass import (
     ID,
@@ -39,9 +39,16 @@ from ascendsim.op_kernel.fag_heads_pass import (
     row_term,
 )
 from ascendsim.op_kernel.fag_passes import Gradient, expand_drop_mask, store_sums
-from ascendsim.op_kernel.fag_served import AIVS, end_turn, flag_of, serve, start_turn, wait_for_scores, wait_for_sums
-from ascendsim.op_kernel.fag_tensors import Tensors
-from ascendsim.op_kernel.fag_tiles import BITS
+from ascendsim.op_kernel.fag_served import (
+    end_turn,
+    flag_of,
+    serve,
+    start_turn,
+    wait,
+    wait_for_scores,
+    wait_for_sums,
+)
+from ascendsim.op_kernel.fag_tensors import STATISTICS, Tensors
 from ascendsim.op_kernel.matmul import Queues
 from ascendsim.record import AiCore, tile
 from ascendsim.terms import CUBE_SIDE, CrossMode, HardEvent, Pipe, TPosition, align_up
@@ -51,8 +58,6 @@ D_A_IS_THERE = 6
 """Flag of the AIC: dA of AIV 0 is in GM; one more for AIV 1."""
 ZEROS_ARE_THERE = 8
 """Flag of the AIVs: AIV 0 has zeroed what its dK and dV are added to; one more for AIV 1."""
-STATISTICS = 8
-"""How often GM holds a row's statistic: one datablock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,7 @@ class Waits:
 def wait_for_d_a(asc: AiCore) -> None:
     """Wait for dA of the own unit; what was set for AIV 0 is up by then."""
     for aiv in range(asc.get_sub_block_idx() + 1):
-        _wait(asc, flag_of(D_A_IS_THERE, aiv))
+        wait(asc, flag_of(D_A_IS_THERE, aiv))
 
 
 def wait_for_both(asc: AiCore) -> None:
@@ -85,10 +90,6 @@ def wait_for_both(asc: AiCore) -> None:
 def wait_for_nothing(asc: AiCore) -> None:
     """Go on: what there is to wait for is there."""
     del asc
-
-
-def _wait(asc: AiCore, flag: int) -> None:
-    asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, flag)
 
 
 def fag_whole_heads(asc: AiCore, gm: Tensors, waits: Waits, t: WholeHeadsTiling) -> None:
@@ -104,10 +105,7 @@ def fag_whole_heads(asc: AiCore, gm: Tensors, waits: Waits, t: WholeHeadsTiling)
         KernelError: block_dim is not the tiling's.
     """
     if asc.get_block_num() != t.block_dim:
-        raise asc.fail(
-            f"block_dim {asc.get_block_num()}: the tiling deals its heads to {t.block_dim} AI Cores; leave block_dim "
-            "out, and give a [platform] with fewer cores for a smaller part"
-        )
+        raise asc.fail(wrong_block_dim(asc, t.block_dim, "heads"))
     if asc.is_aic:
         _cube(asc, gm, t)
     else:
@@ -156,10 +154,10 @@ def _cube(asc: AiCore, gm: Tensors, t: WholeHeadsTiling) -> None:
     def scores(aiv: int, turn: int) -> None:
         own = units[aiv][turn : turn + 1]
         for block in own:
-            _score_product(asc, gm, (gm.dy, gm.value), t.areas.d_a, queues, block, core * AIVS + aiv, t)
+            _score_product(asc, gm, (gm.dy, gm.value), t.areas.d_a, queues, block, core * AIV_PER_AIC + aiv, t)
         asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.FIX, flag_of(D_A_IS_THERE, aiv))
         for block in own:
-            _score_product(asc, gm, (gm.query, gm.key), t.areas.scores, queues, block, core * AIVS + aiv, t)
+            _score_product(asc, gm, (gm.query, gm.key), t.areas.scores, queues, block, core * AIV_PER_AIC + aiv, t)
 
     def gradients(aiv: int, turn: int) -> None:
         asc.cross_core_wait_flag(CrossMode.AIC_AIV, Pipe.MTE2, flag_of(ZEROS_ARE_THERE, aiv))
@@ -228,9 +226,7 @@ def _gradient_products(asc: AiCore, gm: Tensors, queues: Queues, block: Block, t
 
 def _sum_at(rows: Rows, span: Span, t: WholeHeadsTiling) -> int:
     """Return where the sums of a span begin [floats]."""
-    if t.tiling.tiles.is_gradient_nz:
-        return nz_sum_at(rows, span.b, span.n, 0)
-    return rows.at(span.b, span.n, 0)
+    return sum_at(rows, span.b, span.n, 0, is_nz=t.tiling.tiles.is_gradient_nz)
 
 
 def _sums(rows: Rows, span: Span, t: WholeHeadsTiling) -> Strides:
@@ -264,7 +260,7 @@ def _vector(asc: AiCore, gm: Tensors, waits: Waits, t: WholeHeadsTiling) -> None
         end_turn(asc)
     _zero_units(asc, gm, buffer, own[rounds - 1 : rounds], t)
     if asc.get_sub_block_idx() == 0:
-        _wait(asc, flag_of(D_A_IS_THERE, 1))
+        wait(asc, flag_of(D_A_IS_THERE, 1))
     wait_for_sums(asc, rounds)
     asc.sync_all()
     sums = tuple(
@@ -285,7 +281,7 @@ def _start_turn(asc: AiCore, turn: int) -> None:
     other = 1 - asc.get_sub_block_idx()
     asc.cross_core_set_flag(CrossMode.AIC_AIV, Pipe.MTE3, flag_of(ZEROS_ARE_THERE, other))
     if other and turn:
-        _wait(asc, flag_of(D_A_IS_THERE, other))
+        wait(asc, flag_of(D_A_IS_THERE, other))
 
 
 # ---- zeros -----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from ascendsim.dtypes import BFLOAT16, HALF
 from ascendsim.memory import GlobalTensor
 from ascendsim.op_host.lag_blocks import BLOCK, BLOCKS_PER_CORE, Segment
 from ascendsim.op_host.lag_kernel import AIV_PER_AIC, BLOCK_FLOATS, LagKernelTiling
-from ascendsim.op_kernel.attention import tell, turns, wait_for
+from ascendsim.op_kernel.attention import tell, turns, wait_for, wrong_block_dim
 from ascendsim.op_kernel.fag_passes import zero
 from ascendsim.op_kernel.laser_cube import (
     AIV_ROWS,
@@ -91,10 +91,7 @@ def laser_attention_grad(asc: AiCore, *arguments: GlobalTensor | LagKernelTiling
     assert isinstance(t, LagKernelTiling)
     gm = LaserTensors(**{name: x for name, x in zip(t.names, given, strict=True) if isinstance(x, GlobalTensor)})
     if asc.get_block_num() != t.block_dim:
-        raise asc.fail(
-            f"block_dim {asc.get_block_num()}: the tiling deals its blocks to {t.block_dim} AI Cores; leave block_dim "
-            "out, and give a [platform] with fewer cores for a smaller part"
-        )
+        raise asc.fail(wrong_block_dim(asc, t.block_dim, "blocks"))
     operands = _operands(gm, t)
     if asc.is_aic:
         _Cube(asc, gm, operands, t).run()

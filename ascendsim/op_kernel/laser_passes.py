@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ascendsim.dtypes import BFLOAT16, FLOAT
 from ascendsim.isa.move import DataCopyExtParams
-from ascendsim.memory import GlobalTensor
+from ascendsim.memory import GlobalTensor, LocalTensor
 from ascendsim.op_host.lag_kernel import LagKernelTiling
 from ascendsim.op_kernel.attention import pass_on
 from ascendsim.record import AiCore, tile
@@ -92,6 +92,13 @@ def _step(
     narrow = ub.get_with_offset(BFLOAT16, count, HALVES * base * FLOAT.bytes + half * base * BFLOAT16.bytes)
     asc.wait_flag(HardEvent.V_MTE2, half)
     asc.data_copy_pad(wide, sums, DataCopyExtParams(1, count * FLOAT.bytes, 0, 0))
+    _round(asc, narrow, wide, count, scale, half)
+    asc.data_copy_pad(dst, narrow, DataCopyExtParams(1, count * BFLOAT16.bytes, 0, 0))
+    asc.set_flag(HardEvent.MTE3_V, half)
+
+
+def _round(asc: AiCore, narrow: LocalTensor, wide: LocalTensor, count: int, scale: float | None, half: int) -> None:
+    """Scale sums that are being loaded, and round them as soon as what was there before is stored."""
     pass_on(asc, HardEvent.MTE2_V, half)
     asc.wait_flag(HardEvent.MTE3_V, half)
     if scale is not None:
@@ -100,8 +107,6 @@ def _step(
     asc.cast(narrow, wide, RoundMode.CAST_RINT, count)
     asc.set_flag(HardEvent.V_MTE2, half)
     pass_on(asc, HardEvent.V_MTE3, half)
-    asc.data_copy_pad(dst, narrow, DataCopyExtParams(1, count * BFLOAT16.bytes, 0, 0))
-    asc.set_flag(HardEvent.MTE3_V, half)
 
 
 # ---- transposes ------------------------------------------------------------------------------------------------------
@@ -190,13 +195,6 @@ def _move_back(
     narrow = ub.get_with_offset(BFLOAT16, count, HALVES * most * FLOAT.bytes + half * most * BFLOAT16.bytes)
     asc.wait_flag(HardEvent.V_MTE2, half)
     asc.data_copy(wide, sums, count)
-    pass_on(asc, HardEvent.MTE2_V, half)
-    asc.wait_flag(HardEvent.MTE3_V, half)
-    if scale is not None:
-        asc.muls(wide, wide, scale, count)
-        asc.pipe_barrier(Pipe.V)
-    asc.cast(narrow, wide, RoundMode.CAST_RINT, count)
-    asc.set_flag(HardEvent.V_MTE2, half)
-    pass_on(asc, HardEvent.V_MTE3, half)
+    _round(asc, narrow, wide, count, scale, half)
     asc.data_copy_pad(dst, narrow, DataCopyExtParams(BACK_ROWS, row, 0, heads.pitch * BFLOAT16.bytes - row))
     asc.set_flag(HardEvent.MTE3_V, half)

@@ -7,18 +7,15 @@ from itertools import cycle
 from ascendsim.fidelity.judge import Fidelity, Verdict
 from ascendsim.fidelity.judge_kernels import KernelVerdict
 from ascendsim.plot.canvas import Line, Look, Picture, Text
-from ascendsim.plot.fonts import text_width
-from ascendsim.plot.log_axis import LogAxis, log_axis
+from ascendsim.plot.log_axis import log_axis
+from ascendsim.plot.log_frame import draw_frame, ticks_below, ticks_beside
 from ascendsim.plot.paint import png
 from ascendsim.plot.style import (
     COLOURS,
-    FRAME,
-    GRID,
     INK,
     LINE,
     LOW,
     MIDDLE,
-    OVER,
     SMALL,
     SOFT,
     WIDTH,
@@ -32,7 +29,7 @@ from ascendsim.terms import Pipe
 
 _LEFT, _GAP, _RIGHT, _TOP = 0.75, 0.85, 0.3, 0.95
 _FOOT = 0.9
-_DOT, _TICK = 0.022, 0.042
+_DOT = 0.022
 _NEAR = 1.25
 """The dashed lines are this factor from the line of equality."""
 _INKS = (COLOURS[Pipe.MTE2], COLOURS[Pipe.V], COLOURS[Pipe.M], COLOURS[Pipe.FIX], COLOURS[Pipe.S], COLOURS[Pipe.MTE3])
@@ -124,7 +121,9 @@ def _legend(panels: Sequence[tuple[str, tuple[Cloud, ...]]]) -> dict[str, str]:
 def _panel(picture: Picture, left: float, side: float, name: str, clouds: tuple[Cloud, ...]) -> None:
     values = [value for cloud in clouds for point in cloud.points for value in point]
     x, y = log_axis(values, left, left + side), log_axis(values, _TOP + side, _TOP)
-    _frame(picture, x, y)
+    draw_frame(picture, x, y)
+    ticks_below(picture, x, y, x.ticks((1,)))
+    ticks_beside(picture, x, y, y.ticks((1,)), 0.07)
     for factor in (1 / _NEAR, 1.0, _NEAR):
         first, last = max(x.first, x.first / factor), min(x.last, x.last / factor)
         dashes = None if factor == 1 else (3.0, 2.0)
@@ -141,25 +140,3 @@ def _panel(picture: Picture, left: float, side: float, name: str, clouds: tuple[
 
 def _dot(x: float, y: float) -> tuple[float, float, float, float]:
     return x - _DOT, y - _DOT, x + _DOT, y + _DOT
-
-
-def _frame(picture: Picture, x: LogAxis, y: LogAxis) -> None:
-    corners = [(x.start, y.start), (x.end, y.start), (x.end, y.end), (x.start, y.end)]
-    for start, end in zip(corners, [*corners[1:], corners[0]], strict=True):
-        picture.add(Line(start, end, "#000000", FRAME), OVER)
-    free, last = 0.0, y.start + LINE
-    for value in x.ticks((1,)):
-        at, text = x.at(value), f"{value:,}"
-        picture.add(Line((at, y.start), (at, y.end), "#e6e6e6", 0.5), GRID)
-        picture.add(Line((at, y.start), (at, y.start + _TICK), "#000000", FRAME), OVER)
-        half = text_width(text, SMALL) / 2
-        if at - half > free:
-            picture.add(Text(at, y.start + _TICK + 0.09, text, SMALL, INK), WORDS)
-            free = at + half + 0.1
-    for value in y.ticks((1,)):
-        at = y.at(value)
-        picture.add(Line((x.start, at), (x.end, at), "#e6e6e6", 0.5), GRID)
-        picture.add(Line((x.start - _TICK, at), (x.start, at), "#000000", FRAME), OVER)
-        if last - at >= LINE:
-            picture.add(Text(x.start - 0.07, at, f"{value:,}", SMALL, INK, side="right"), WORDS)
-            last = at

@@ -7,11 +7,10 @@ from ascendsim.device import NOT_CALIBRATED
 from ascendsim.plot.canvas import Box, Line, Look, Picture, Shape, Text
 from ascendsim.plot.fonts import text_width
 from ascendsim.plot.log_axis import LogAxis, log_axis
+from ascendsim.plot.log_frame import draw_frame, ticks_below, ticks_beside
 from ascendsim.plot.paint import png
 from ascendsim.plot.style import (
     COLOURS,
-    FRAME,
-    GRID,
     INK,
     LINE,
     LOW,
@@ -30,7 +29,7 @@ from ascendsim.terms import Pipe
 from ascendsim.tune.answers import OBJECTIVES, Answer, Cells, front
 
 _LEFT, _RIGHT, _TOP, _TALL, _FOOT = 1.05, 0.45, 0.75, 4.6, 0.85
-_DOT, _TICK = 0.032, 0.042
+_DOT = 0.032
 _FRONT = COLOURS[Pipe.V]
 _DEFAULT = COLOURS[Pipe.FIX]
 _PLAIN = COLOURS[Pipe.MTE2]
@@ -139,24 +138,8 @@ def _ticks(axis: LogAxis) -> Iterator[int]:
 
 
 def _frame(picture: Picture, x: LogAxis, y: LogAxis, right: str, up: str) -> None:
-    corners = [(x.start, y.start), (x.end, y.start), (x.end, y.end), (x.start, y.end)]
-    for start, end in zip(corners, [*corners[1:], corners[0]], strict=True):
-        picture.add(Line(start, end, "#000000", FRAME), OVER)
-    free, last = 0.0, y.start + LINE
-    for value in _ticks(x):
-        at, text = x.at(value), f"{value:,}"
-        picture.add(Line((at, y.start), (at, y.end), "#e6e6e6", 0.5), GRID)
-        picture.add(Line((at, y.start), (at, y.start + _TICK), "#000000", FRAME), OVER)
-        half = text_width(text, SMALL) / 2
-        if at - half > free:
-            picture.add(Text(at, y.start + _TICK + 0.09, text, SMALL, INK), WORDS)
-            free = at + half + 0.1
-    for value in _ticks(y):
-        at = y.at(value)
-        picture.add(Line((x.start, at), (x.end, at), "#e6e6e6", 0.5), GRID)
-        picture.add(Line((x.start - _TICK, at), (x.start, at), "#000000", FRAME), OVER)
-        if last - at >= LINE:
-            picture.add(Text(x.start - 0.08, at, f"{value:,}", SMALL, INK, side="right"), WORDS)
-            last = at
+    draw_frame(picture, x, y)
+    ticks_below(picture, x, y, _ticks(x))
+    ticks_beside(picture, x, y, _ticks(y), 0.08)
     picture.add(Text((x.start + x.end) / 2, y.start + 0.34, right, SMALL, INK), WORDS)
     picture.add(Text(0.25, (y.start + y.end) / 2, up, SMALL, INK, upright=True), WORDS)

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from ascendsim.plot.canvas import Box, Line, Look, Picture, Shape, Text
 from ascendsim.plot.log_axis import LogAxis
+from ascendsim.plot.log_frame import TICK, draw_frame, mark_below, mark_beside
 from ascendsim.plot.style import (
     COLOURS,
-    FRAME,
-    GRID,
     INK,
     LINE,
     LOW,
@@ -30,7 +29,7 @@ from ascendsim.terms import Pipe
 
 _LEFT, _RIGHT, _TOP, _TALL, _FOOT = 1.05, 0.45, 0.95, 4.4, 0.85
 """Inches beside, above and below the chart, and its height."""
-_TICK, _DOT, _AWAY = 0.042, 0.055, 0.1
+_DOT, _AWAY = 0.055, 0.1
 _SHORT = 2.5
 """Powers of ten along an axis below which more of its values are written."""
 _FACTOR = 3.0
@@ -108,18 +107,12 @@ def _axes(found: Roofline) -> _Axes:
 
 def _frame(picture: Picture, axes: _Axes) -> None:
     x, y = axes.x, axes.y
-    corners = [(x.start, y.start), (x.end, y.start), (x.end, y.end), (x.start, y.end)]
-    for start, end in zip(corners, [*corners[1:], corners[0]], strict=True):
-        picture.add(Line(start, end, "#000000", FRAME), OVER)
+    draw_frame(picture, x, y)
     for value in _ticks(x):
-        at = x.at(value)
-        picture.add(Line((at, y.start), (at, y.end), "#e6e6e6", 0.5), GRID)
-        picture.add(Line((at, y.start), (at, y.start + _TICK), "#000000", FRAME), OVER)
-        picture.add(Text(at, y.start + _TICK + 0.09, f"{value:,g}", SMALL, INK), WORDS)
+        at = mark_below(picture, x, y, value)
+        picture.add(Text(at, y.start + TICK + 0.09, f"{value:,g}", SMALL, INK), WORDS)
     for value in _ticks(y):
-        at = y.at(value)
-        picture.add(Line((x.start, at), (x.end, at), "#e6e6e6", 0.5), GRID)
-        picture.add(Line((x.start - _TICK, at), (x.start, at), "#000000", FRAME), OVER)
+        at = mark_beside(picture, x, y, value)
         picture.add(Text(x.start - 0.07, at, f"{value:,g}", SMALL, INK, side="right"), WORDS)
     under = "operations for each byte of GM moved, op/B"
     picture.add(Text((x.start + x.end) / 2, y.start + 0.32, under, SMALL, INK), WORDS)

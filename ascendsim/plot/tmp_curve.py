@@ -8,6 +8,7 @@ from ascendsim.device import NOT_CALIBRATED
 from ascendsim.plot.canvas import Box, Line, Look, Picture, Shape, Text
 from ascendsim.plot.fonts import text_width
 from ascendsim.plot.log_axis import LogAxis, log_axis
+from ascendsim.plot.log_frame import TICK
 from ascendsim.plot.paint import png, svg
 from ascendsim.plot.style import (
     ALARM,
@@ -34,7 +35,7 @@ from ascendsim.tmpsize import Curve, Point
 _LEFT, _RIGHT, _TOP = 1.05, 0.45, 0.75
 _TALL, _LOW, _GAP, _FOOT = 3.6, 1.5, 0.25, 0.85
 """Inches: height of the two panels, between them, below them for the axis and the legend."""
-_DOT, _TICK, _AWAY = 0.035, 0.042, 0.06
+_DOT, _AWAY = 0.035, 0.06
 _NEAR = 0.13
 """Inches between a point and the middle of its text."""
 _NO_ROW = 0.5
@@ -147,7 +148,7 @@ def _frame(panel: _Panel, name: str) -> None:
         at = y.at(value or _NO_ROW)
         picture.add(Line((x.start, at), (x.end, at), "#e6e6e6", 0.5), GRID)
         if last - at >= LINE:
-            picture.add(Line((x.start - _TICK, at), (x.start, at), "#000000", FRAME), OVER)
+            picture.add(Line((x.start - TICK, at), (x.start, at), "#000000", FRAME), OVER)
             picture.add(Text(x.start - 0.08, at, f"{value:,}", SMALL, INK, side="right"), WORDS)
             last = at
     picture.add(Text(0.25, (y.start + y.end) / 2, name, SMALL, INK, upright=True), WORDS)
@@ -161,10 +162,10 @@ def _temp_axis(panel: _Panel) -> None:
         at, text = x.at(value), f"{value:,}"
         for top, end in ((_TOP, _TOP + _TALL), (panel.y.end, bottom)):
             panel.picture.add(Line((at, top), (at, end), "#e6e6e6", 0.5), GRID)
-        panel.picture.add(Line((at, bottom), (at, bottom + _TICK), "#000000", FRAME), OVER)
+        panel.picture.add(Line((at, bottom), (at, bottom + TICK), "#000000", FRAME), OVER)
         half = text_width(text, SMALL) / 2
         if at - half > free:
-            panel.picture.add(Text(at, bottom + _TICK + 0.09, text, SMALL, INK), WORDS)
+            panel.picture.add(Text(at, bottom + TICK + 0.09, text, SMALL, INK), WORDS)
             free = at + half + 0.1
     panel.picture.add(Text((x.start + x.end) / 2, bottom + 0.32, "temp, bytes", SMALL, INK), WORDS)
 

@@ -10,7 +10,7 @@ from ascendsim.dtypes import FLOAT, DType, dtype
 from ascendsim.errors import Finding, InputError
 from ascendsim.op_host.softmax_outcome import CannOutcome, SoftMaxTiling
 from ascendsim.op_host.softmax_tiles import ROW_GROUP
-from ascendsim.terms import DATABLOCK_BYTES, DataFormat
+from ascendsim.terms import DATABLOCK_BYTES, DEFAULT_SOC, DataFormat
 from ascendsim.tmpsize.apis import APIS, Call, api_of, check_call
 from ascendsim.tmpsize.beside import Claim, Limit, limits_of, parse_claims, tensor_claims
 from ascendsim.tmpsize.cycles import Form, Predictor
@@ -150,7 +150,7 @@ def tmp_size(
     api: str,
     shape: Sequence[int],
     data_type: str,
-    soc: str | Platform = "Ascend910B1",
+    soc: str | Platform = DEFAULT_SOC,
     *,
     npu_arch: int | None = None,
     sum_type: str | None = None,

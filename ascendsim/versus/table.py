@@ -2,16 +2,12 @@
 
 from collections.abc import Sequence
 
+from ascendsim.aligned import columns
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
     """Return the lines of a table: the first `left` columns begin, the others end below each other."""
-    lines = [list(columns), *(list(row) for row in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
-    padded = (
-        [cell.ljust(w) if i < left else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths, strict=True))]
-        for line in lines
-    )
-    return ["  ".join(cells).rstrip() for cells in padded]
+    return list(columns([heads, *rows], range(left)))
 
 
 def number(value: float) -> str:
