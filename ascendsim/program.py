@@ -182,7 +182,7 @@ class Template:
         registers: int,
         forms: tuple[RowForm, ...] | None = None,
     ) -> Self:
-        """Return a template of these rows, which need not be decoded again, and of their forms where these are known."""
+        """Return a template of these rows, which need not be decoded again, with their forms if they are known."""
         template = cls(name, encode(rows), tensors, slots, registers, encode_bodies(rows))
         vars(template)["rows"] = tuple(rows)
         if forms is not None:
