@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ascendsim.isa.nd2nz import Nd2NzParams
     from ascendsim.isa.transpose import TransDataTo5HDParams
     from ascendsim.machine import check, run
-    from ascendsim.record import tile
+    from ascendsim.record import process, tile
     from ascendsim.rerun import load_run
     from ascendsim.result import RunResult
     from ascendsim.scenario import load_scenario
@@ -81,6 +81,7 @@ _HOME = {
     "TransDataTo5HDParams": "isa.transpose",
     "check": "machine",
     "run": "machine",
+    "process": "record",
     "tile": "record",
     "RunResult": "result",
     "load_run": "rerun",
@@ -169,6 +170,7 @@ __all__ = [
     "load_device",
     "load_run",
     "load_scenario",
+    "process",
     "run",
     "softmax_grad",
     "softmax_grad_front",
