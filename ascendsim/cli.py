@@ -40,8 +40,8 @@ from ascendsim.progress import COMPILING
 
 if TYPE_CHECKING:
     from ascendsim.result import RunResult
-    from ascendsim.tune.request import Parts
-    from ascendsim.tune.store import Table
+    from ascendsim.tuner.request import Parts
+    from ascendsim.tuner.store import Table
 
 app = typer.Typer(
     name="ascendsim",
@@ -671,7 +671,7 @@ def tune(
     """
     from ascendsim import show_tune
     from ascendsim.scenario import load_scenario
-    from ascendsim.tune.request import Asked, tune
+    from ascendsim.tuner.request import Asked, tune
 
     if picture is not None:
         _need_folder("--picture", picture.parent)
@@ -715,9 +715,9 @@ def export(
 ) -> None:
     """Write the best candidate of a search as a scenario, and as a tiling header for the host side in AscendC."""
     from ascendsim.runfolder import relocated, write_files
-    from ascendsim.tune.answers import number_of, ranked_rows
-    from ascendsim.tune.export import chosen, scenario_toml, tiling_header
-    from ascendsim.tune.store import load_results
+    from ascendsim.tuner.answers import number_of, ranked_rows
+    from ascendsim.tuner.export import chosen, scenario_toml, tiling_header
+    from ascendsim.tuner.store import load_results
 
     _need_folder("--out", folder)
     found = load_results(results, _tune_table(results, "export"))
@@ -739,29 +739,29 @@ def export(
 
 def _tune_parts(search: str, executor: str, workers: int | None, target: Path) -> "Parts":
     """The parts of a search; those that need an optional extra are loaded only if they are asked for."""
-    from ascendsim.tune.request import CLUSTER, Parts, local
+    from ascendsim.tuner.request import CLUSTER, Parts, local
 
     if executor == "processes":
         evaluate = local(workers)
     elif executor.startswith(CLUSTER) and workers is None:
-        evaluate = _extra("ascendsim.tune.cluster", "--executor", "cluster").cluster(executor)
+        evaluate = _extra("ascendsim.tuner.cluster", "--executor", "cluster").cluster(executor)
     elif executor.startswith(CLUSTER):
         raise InputError("--workers: a cluster has its own; leave it out, or leave --executor out")
     else:
         raise InputError(f"--executor {executor}: want processes, or {CLUSTER}ADDRESS such as dask://127.0.0.1:8786")
-    guided = _extra("ascendsim.tune.guided", "--search guided", "guided").guided if search == "guided" else None
+    guided = _extra("ascendsim.tuner.guided", "--search guided", "guided").guided if search == "guided" else None
     return Parts(_tune_table(target, "--out"), evaluate, guided)
 
 
 def _tune_table(target: Path, option: str) -> "Table":
     """How results lie in a file of this name."""
-    from ascendsim.tune.request import CSV, PARQUET
-    from ascendsim.tune.store import CsvTable
+    from ascendsim.tuner.request import CSV, PARQUET
+    from ascendsim.tuner.store import CsvTable
 
     if target.suffix == CSV:
         return CsvTable()
     if target.suffix == PARQUET:
-        table: Table = _extra("ascendsim.tune.parquet", f"{option} {target}", "parquet").ParquetTable()
+        table: Table = _extra("ascendsim.tuner.parquet", f"{option} {target}", "parquet").ParquetTable()
         return table
     raise InputError(f"{option} {target}: want a name that ends in {CSV} or {PARQUET}")
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from ascendsim.tune.answers import CYCLES, OBJECTIVES, Answer, Cells, Gain, Sensitivity
-from ascendsim.tune.evaluation import DROPPED, LEFT_OUT, TIMED
-from ascendsim.tune.space import value_text
+from ascendsim.tuner.answers import CYCLES, OBJECTIVES, Answer, Cells, Gain, Sensitivity
+from ascendsim.tuner.evaluation import DROPPED, LEFT_OUT, TIMED
+from ascendsim.tuner.space import value_text
 
 MOST_EFFECTS = 12
 """Values of a field that the table of effects shows: those next to the best one."""

@@ -142,7 +142,7 @@ LAYERS = {
     },
     "plot": {
         *("analysis", "colours", "critical", "device", "engine", "fidelity", "isa", "painter", "plan", "program"),
-        *("result", "roofline", "stored", "terms", "tmpsize", "trace", "tune", "tuning", "versus"),
+        *("result", "roofline", "stored", "terms", "tmpsize", "trace", "tuner", "tuning", "versus"),
     },
     "user_code": {"errors", "files"},
     "files": {"errors"},
@@ -245,11 +245,11 @@ LAYERS = {
         *("checks", "device", "dtypes", "errors", "isa", "machine", "op_host", "op_kernel", "operators", "plan"),
         *("files", "report", "scenario", "terms", "tmpsize", "tpipe"),
     },
-    "tune": {
+    "tuner": {
         *("__init__", "errors", "files", "machine", "op_host", "plan", "progress", "result", "runfolder", "scenario"),
-        *("terms", "tune"),
+        *("terms", "tuner"),
     },
-    "show_tune": {"tune"},
+    "show_tune": {"tuner"},
     "painter": {"errors"},
     "stored": {
         *("__init__", "comparison", "computed", "device", "dtypes", "dumps", "engine", "errors", "program", "result"),
@@ -313,7 +313,7 @@ LAYERS = {
             "show_tune",
             "tmpfolder",
             "tmpsize",
-            "tune",
+            "tuner",
             "versus",
             "window",
         ),

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from ascendsim.progress import silent
 from ascendsim.scenario import load_scenario
-from ascendsim.tune.evaluation import Row, Setup
-from ascendsim.tune.request import Asked, Parts, local, tune
-from ascendsim.tune.space import parse_space
-from ascendsim.tune.store import CsvTable, load_results
+from ascendsim.tuner.evaluation import Row, Setup
+from ascendsim.tuner.request import Asked, Parts, local, tune
+from ascendsim.tuner.space import parse_space
+from ascendsim.tuner.store import CsvTable, load_results
 
 FILE = Path(__file__).parent.parent / "tests" / "tune" / "data" / "fag_space.csv"
 SCENARIO = "fag_same_ab_small"

@@ -27,7 +27,7 @@ from ascendsim.plot.style import (
     title_lines,
 )
 from ascendsim.terms import Pipe
-from ascendsim.tune.answers import OBJECTIVES, Answer, Cells, front
+from ascendsim.tuner.answers import OBJECTIVES, Answer, Cells, front
 
 _LEFT, _RIGHT, _TOP, _TALL, _FOOT = 1.05, 0.45, 0.75, 4.6, 0.85
 _DOT, _TICK = 0.032, 0.042

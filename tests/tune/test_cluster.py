@@ -12,15 +12,15 @@ from conftest import ROOT
 from ascendsim.errors import InputError
 from ascendsim.progress import silent
 from ascendsim.scenario import load_scenario
-from ascendsim.tune.evaluation import Setup
-from ascendsim.tune.executors import Here
-from ascendsim.tune.search import Session, all_numbers, with_default
-from ascendsim.tune.space import parse_space
-from ascendsim.tune.store import CsvTable, Store
+from ascendsim.tuner.evaluation import Setup
+from ascendsim.tuner.executors import Here
+from ascendsim.tuner.search import Session, all_numbers, with_default
+from ascendsim.tuner.space import parse_space
+from ascendsim.tuner.store import CsvTable, Store
 
 pytest.importorskip("distributed")
 
-from ascendsim.tune.cluster import cluster
+from ascendsim.tuner.cluster import cluster
 
 PATIENCE = 60
 ADD = load_scenario("vector_add")
@@ -53,7 +53,7 @@ def running(tmp_path_factory):
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_worker_is_killed_and_no_row_is_lost_or_doubled(running, tmp_path, monkeypatch):
-    monkeypatch.setattr("ascendsim.tune.cluster.BATCH", 2)
+    monkeypatch.setattr("ascendsim.tuner.cluster.BATCH", 2)
     address, workers = running
     numbers = with_default(all_numbers(SETUP))
     here = tmp_path / "here.csv"
@@ -73,7 +73,7 @@ def test_a_worker_is_killed_and_no_row_is_lost_or_doubled(running, tmp_path, mon
 
 @pytest.mark.filterwarnings("ignore")
 def test_nobody_answers(monkeypatch):
-    monkeypatch.setattr("ascendsim.tune.cluster.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("ascendsim.tuner.cluster.CONNECT_SECONDS", 0.5)
     with pytest.raises(InputError) as error, cluster("dask://127.0.0.1:1")(SETUP):
         pass
     assert str(error.value).startswith("--executor dask://127.0.0.1:1: no scheduler answers at tcp://127.0.0.1:1 (")

@@ -13,12 +13,12 @@ from ascendsim.errors import InputError
 from ascendsim.machine import run
 from ascendsim.progress import silent
 from ascendsim.scenario import load_scenario
-from ascendsim.tune.evaluation import Evaluator, Setup
-from ascendsim.tune.executors import Here, Processes
-from ascendsim.tune.request import Asked, Parts, tune
-from ascendsim.tune.search import Session, all_numbers, with_default
-from ascendsim.tune.space import parse_space
-from ascendsim.tune.store import CsvTable, Store, journal_of, load_results
+from ascendsim.tuner.evaluation import Evaluator, Setup
+from ascendsim.tuner.executors import Here, Processes
+from ascendsim.tuner.request import Asked, Parts, tune
+from ascendsim.tuner.search import Session, all_numbers, with_default
+from ascendsim.tuner.space import parse_space
+from ascendsim.tuner.store import CsvTable, Store, journal_of, load_results
 
 ADD = load_scenario("vector_add")
 VARY = ("tile_length=256,1024,8192", "buffer_num=1,2", "block_dim=4,8")
@@ -127,7 +127,7 @@ def test_ctrl_c_keeps_what_is_done(whole, tmp_path):
 
 def test_parquet_holds_the_same(whole, tmp_path):
     pytest.importorskip("pyarrow")
-    from ascendsim.tune.parquet import ParquetTable
+    from ascendsim.tuner.parquet import ParquetTable
 
     path = tmp_path / "a.parquet"
     tune(ADD, asked(path), Parts(ParquetTable(), Here), silent)
@@ -233,7 +233,7 @@ def test_rows_say_what_became_of_a_candidate():
 
 
 def test_equal_programs_are_timed_once(monkeypatch):
-    from ascendsim.tune import evaluation
+    from ascendsim.tuner import evaluation
 
     timed = []
     real = evaluation._timed

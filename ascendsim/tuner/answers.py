@@ -13,8 +13,8 @@ from typing import Any
 from ascendsim.errors import AscendSimError, InputError
 from ascendsim.result import RunResult
 from ascendsim.terms import CoreKind, Pipe
-from ascendsim.tune.evaluation import DROPPED, LEFT_OUT, TIMED, Cell, Evaluator, Row, Setup
-from ascendsim.tune.space import DEFAULT, Value
+from ascendsim.tuner.evaluation import DROPPED, LEFT_OUT, TIMED, Cell, Evaluator, Row, Setup
+from ascendsim.tuner.space import DEFAULT, Value
 
 OBJECTIVES: Mapping[str, str] = {
     "cycles": "cycles",

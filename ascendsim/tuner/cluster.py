@@ -17,9 +17,9 @@ from distributed.comm import CommClosedError
 
 from ascendsim import __version__
 from ascendsim.errors import AscendSimError, InputError
-from ascendsim.tune.evaluation import Evaluator, Row, Setup
-from ascendsim.tune.executors import BATCH, Executor
-from ascendsim.tune.store import kernel_digest
+from ascendsim.tuner.evaluation import Evaluator, Row, Setup
+from ascendsim.tuner.executors import BATCH, Executor
+from ascendsim.tuner.store import kernel_digest
 
 CONNECT_SECONDS = 10
 """How long a scheduler, and then a worker, is waited for."""

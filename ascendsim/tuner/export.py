@@ -17,9 +17,9 @@ from ascendsim.machine import host_argument
 from ascendsim.op_host.softmax_grad_operator import SoftmaxGradOperatorTiling
 from ascendsim.op_host.softmax_outcome import SoftMaxTiling
 from ascendsim.terms import ascendc_field
-from ascendsim.tune.answers import Cells
-from ascendsim.tune.evaluation import Setup, derived_of
-from ascendsim.tune.space import value_text
+from ascendsim.tuner.answers import Cells
+from ascendsim.tuner.evaluation import Setup, derived_of
+from ascendsim.tuner.space import value_text
 
 SOFT_MAX_TILING = "SoftMaxTiling"
 _STRUCT_FIELD = "softMaxTilingData"

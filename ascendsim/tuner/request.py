@@ -9,12 +9,12 @@ from typing import Protocol
 from ascendsim.errors import InputError
 from ascendsim.progress import Progress
 from ascendsim.scenario import Scenario
-from ascendsim.tune.answers import Answer, answer, check_objectives
-from ascendsim.tune.evaluation import Row, Setup
-from ascendsim.tune.executors import Executor, Here, Processes, usable_cores
-from ascendsim.tune.search import Session, all_numbers, random_numbers, with_default
-from ascendsim.tune.space import parse_space
-from ascendsim.tune.store import Store, Table, check_setup
+from ascendsim.tuner.answers import Answer, answer, check_objectives
+from ascendsim.tuner.evaluation import Row, Setup
+from ascendsim.tuner.executors import Executor, Here, Processes, usable_cores
+from ascendsim.tuner.search import Session, all_numbers, random_numbers, with_default
+from ascendsim.tuner.space import parse_space
+from ascendsim.tuner.store import Store, Table, check_setup
 
 SEARCHES = ("exhaustive", "random", "guided")
 PROCESSES = "processes"

@@ -21,9 +21,9 @@ from ascendsim.errors import InputError
 from ascendsim.files import is_file
 from ascendsim.runfolder import write_whole
 from ascendsim.scenario import Scenario
-from ascendsim.tune.constraints import check_names
-from ascendsim.tune.evaluation import Cell, Row, Setup
-from ascendsim.tune.space import Field, Space, Value, value_text
+from ascendsim.tuner.constraints import check_names
+from ascendsim.tuner.evaluation import Cell, Row, Setup
+from ascendsim.tuner.space import Field, Space, Value, value_text
 
 SCHEMA = 1
 JOURNAL = ".journal"

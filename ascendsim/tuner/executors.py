@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from ascendsim.errors import InputError
-from ascendsim.tune.evaluation import Evaluator, Row, Setup
+from ascendsim.tuner.evaluation import Evaluator, Row, Setup
 
 BATCH = 16
 """Candidates that go to a process at a time: neighbours share most of what they record."""

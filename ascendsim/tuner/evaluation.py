@@ -14,8 +14,8 @@ from ascendsim.machine import Judged, Series, host_argument, judged
 from ascendsim.result import RunResult
 from ascendsim.scenario import Scenario
 from ascendsim.terms import Buffer
-from ascendsim.tune.constraints import Constraint, parse_constraints
-from ascendsim.tune.space import BUFFER_NUM, DEFAULT, Field, Space, Value, default_value, with_values
+from ascendsim.tuner.constraints import Constraint, parse_constraints
+from ascendsim.tuner.space import BUFFER_NUM, DEFAULT, Field, Space, Value, default_value, with_values
 
 Cell = int | float | bool | str | None
 Row = tuple[Cell, ...]
