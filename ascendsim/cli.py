@@ -14,7 +14,6 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
@@ -40,8 +39,7 @@ from ascendsim.progress import COMPILING
 
 if TYPE_CHECKING:
     from ascendsim.result import RunResult
-    from ascendsim.tuner.request import Parts
-    from ascendsim.tuner.store import Table
+    from ascendsim.tuner.parts import Workers
 
 app = typer.Typer(
     name="ascendsim",
@@ -671,21 +669,22 @@ def tune(
     """
     from ascendsim import show_tune
     from ascendsim.scenario import load_scenario
-    from ascendsim.tuner.request import Asked, tune
+    from ascendsim.tuner.parts import parts_of
+    from ascendsim.tuner.request import Asked, search_for
 
     if picture is not None:
         _need_folder("--picture", picture.parent)
     loaded = load_scenario(scenario, parse_changes(changes))
     target = file or Path("out") / f"tune_{loaded.name}{'.parquet' if find_spec('pyarrow') else '.csv'}"
     asked = Asked(tuple(vary or ()), tuple(where or ()), tuple(objectives or ()), search, samples, seed, target)
-    parts = _tune_parts(search, executor, workers, target)
+    parts = parts_of(search, _workers(executor, workers), target)
     try:
         with _progress() as progress:
-            found, done = tune(loaded, asked, parts, progress)
+            found = search_for(loaded, asked, parts, progress)
     except _Interrupted:
         err.print(f"what is done is kept in {target}; the same command goes on there", soft_wrap=True)
         raise
-    files = [done.file]
+    files = [target]
     if picture is not None:
         from ascendsim.plot.pareto import pareto_png
         from ascendsim.runfolder import write_files
@@ -699,7 +698,7 @@ def tune(
         wide = Console(highlight=False, emoji=False, markup=False, width=_TABLE_WIDTH)
         for line in show_tune.page(found, top):
             wide.print(line, soft_wrap=True)
-        for line in show_tune.closing(done.evaluated, done.resumed, files):
+        for line in show_tune.closing(found.evaluated, found.resumed, files):
             out.print(line, soft_wrap=True)
     if found.best is None:
         raise typer.Exit(Exit.FINDINGS)
@@ -714,70 +713,28 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write the best candidate of a search as a scenario, and as a tiling header for the host side in AscendC."""
-    from ascendsim.runfolder import relocated, write_files
-    from ascendsim.tuner.answers import number_of, ranked_rows
-    from ascendsim.tuner.export import chosen, scenario_toml, tiling_header
+    from ascendsim.tuner.answers import ranked_rows
+    from ascendsim.tuner.export import chosen, write_candidate
+    from ascendsim.tuner.parts import table_of
     from ascendsim.tuner.store import load_results
 
-    _need_folder("--out", folder)
-    found = load_results(results, _tune_table(results, "export"))
+    found = load_results(results, table_of(results, "export"))
     row = chosen(ranked_rows(found.setup, found.rows, tuple(objectives or ())), candidate)
-    scenario = found.setup.scenario_of(number_of(row))
-    stem = f"{found.setup.scenario.name}_tuned"
-    plain = relocated(scenario.resolved(), scenario.folder, folder)
-    contents = {
-        f"{stem}.toml": scenario_toml(found.setup, row, plain),
-        f"{stem}_tiling.h": tiling_header(found.setup, row).encode(),
-    }
-    write_files(folder, contents)
+    files = write_candidate(found.setup, row, folder)
     if as_json:
-        _print_json({"candidate": dict(row), "files": [str(folder / name) for name in contents]})
+        _print_json({"candidate": dict(row), "files": [str(file) for file in files]})
     else:
-        for name in contents:
-            out.print(f"wrote {folder / name}", soft_wrap=True)
+        for file in files:
+            out.print(f"wrote {file}", soft_wrap=True)
 
 
-def _tune_parts(search: str, executor: str, workers: int | None, target: Path) -> "Parts":
-    """The parts of a search; those that need an optional extra are loaded only if they are asked for."""
-    from ascendsim.tuner.request import CLUSTER, Parts, local
-
+def _workers(executor: str, workers: int | None) -> "Workers":
+    """Who evaluates: processes, or the cluster of an address."""
     if executor == "processes":
-        evaluate = local(workers)
-    elif executor.startswith(CLUSTER) and workers is None:
-        evaluate = _extra("ascendsim.tuner.cluster", "--executor", "cluster").cluster(executor)
-    elif executor.startswith(CLUSTER):
+        return workers
+    if executor.startswith("dask://") and workers is not None:
         raise InputError("--workers: a cluster has its own; leave it out, or leave --executor out")
-    else:
-        raise InputError(f"--executor {executor}: want processes, or {CLUSTER}ADDRESS such as dask://127.0.0.1:8786")
-    guided = _extra("ascendsim.tuner.guided", "--search guided", "guided").guided if search == "guided" else None
-    return Parts(_tune_table(target, "--out"), evaluate, guided)
-
-
-def _tune_table(target: Path, option: str) -> "Table":
-    """How results lie in a file of this name."""
-    from ascendsim.tuner.request import CSV, PARQUET
-    from ascendsim.tuner.store import CsvTable
-
-    if target.suffix == CSV:
-        return CsvTable()
-    if target.suffix == PARQUET:
-        table: Table = _extra("ascendsim.tuner.parquet", f"{option} {target}", "parquet").ParquetTable()
-        return table
-    raise InputError(f"{option} {target}: want a name that ends in {CSV} or {PARQUET}")
-
-
-def _extra(module: str, option: str, extra: str) -> Any:
-    """Import a module that needs an optional extra.
-
-    Raises:
-        InputError: the extra is not installed.
-    """
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"{option}: needs {error.name}, which is not installed; install the extra: pip install 'ascendsim[{extra}]'"
-        ) from None
+    return executor
 
 
 @app.command()

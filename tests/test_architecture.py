@@ -246,10 +246,11 @@ LAYERS = {
         *("files", "report", "scenario", "terms", "tmpsize", "tpipe"),
     },
     "tuner": {
-        *("__init__", "errors", "files", "machine", "op_host", "plan", "progress", "result", "runfolder", "scenario"),
-        *("terms", "tuner"),
+        *("__init__", "errors", "files", "late", "machine", "op_host", "plan", "progress", "result", "runfolder"),
+        *("scenario", "terms", "tuner"),
     },
     "show_tune": {"tuner"},
+    "notebook_tune": {"notebook", "show_tune", "tuner"},
     "painter": {"errors"},
     "stored": {
         *("__init__", "comparison", "computed", "device", "dtypes", "dumps", "engine", "errors", "program", "result"),
@@ -353,12 +354,14 @@ LAYERS = {
         "isa",
         "lag",
         "machine",
+        "plot",
         "record",
         "rerun",
         "result",
         "scenario",
         "terms",
         "tmpsize",
+        "tuner",
         "versus",
     },
 }

@@ -1,1 +1,6 @@
-"""Search for a tiling: a space of candidates, constraints, executors, a file of results, and what they answer."""
+"""A search for a tiling: which of the scenario's fields, set to what, make it fastest or smallest."""
+
+from ascendsim.tuner.entry import tune
+from ascendsim.tuner.result import TuneResult
+
+__all__ = ["TuneResult", "tune"]

@@ -20,6 +20,8 @@ from ascendsim.tuner.space import BUFFER_NUM, DEFAULT, Field, Space, Value, defa
 Cell = int | float | bool | str | None
 Row = tuple[Cell, ...]
 """One candidate of the results, in the order of `Setup.columns`."""
+Cells = Mapping[str, Cell]
+"""A row by the names of its columns."""
 
 TIMED, DROPPED, LEFT_OUT = "timed", "dropped", "left out"
 """What becomes of a candidate: simulated; a check fails; a constraint over derived numbers does not hold."""

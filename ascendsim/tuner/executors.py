@@ -6,10 +6,11 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any, Protocol, Self
 
 from ascendsim.errors import InputError
@@ -162,9 +163,21 @@ class Processes:
     def _started(self) -> _Worker:
         here, there = self._context.Pipe()
         process = self._context.Process(target=_work, args=(self._setup, there), daemon=True)
-        process.start()
+        with _without_main():
+            process.start()
         there.close()
         return _Worker(process, here)
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Hide the program that runs: a new process would run it again, and a script that searches would search there."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _batches(numbers: Sequence[int], count: int) -> Iterable[list[int]]:

@@ -13,8 +13,8 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.trial import Trial
 
-from ascendsim.tuner.answers import OBJECTIVES
 from ascendsim.tuner.evaluation import TIMED, Row, Setup
+from ascendsim.tuner.result import OBJECTIVES
 from ascendsim.tuner.search import Session, random_numbers
 from ascendsim.tuner.space import Field
 
