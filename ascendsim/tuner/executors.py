@@ -24,6 +24,10 @@ _ENDED = None
 """Told to a process that there is nothing left to do."""
 
 
+class Lost(InputError):
+    """Those who evaluate are gone, or cannot go on."""
+
+
 class Executor(Protocol):
     """Evaluates candidates. A context: work begins inside, and nothing is left behind it."""
 
@@ -109,7 +113,7 @@ class Processes:
         """Yield the rows of candidates as they come.
 
         Raises:
-            InputError: a candidate took several processes along.
+            Lost: a candidate took several processes along.
         """
         waiting = deque(_batches(numbers, self._count))
         while waiting or any(worker.left for worker in self._workers):
@@ -152,7 +156,7 @@ class Processes:
             deaths = self._deaths[left[0]] = self._deaths.get(left[0], 0) + 1
             if deaths == MOST_DEATHS:
                 point = ", ".join(f"{name} = {value}" for name, value in self._setup.values(left[0]).items())
-                raise InputError(
+                raise Lost(
                     f"candidate {left[0]} ({point}): {deaths} processes ended without a word while they evaluated it, "
                     f"the last with exit code {worker.process.exitcode}; the computer may be out of memory: use fewer "
                     "--workers, or leave the candidate out with --where"

@@ -9,6 +9,7 @@ from ascendsim.progress import Progress
 from ascendsim.scenario import Scenario
 from ascendsim.tuner.answers import answer, check_objectives
 from ascendsim.tuner.evaluation import Row, Setup
+from ascendsim.tuner.executors import Lost
 from ascendsim.tuner.parts import Parts
 from ascendsim.tuner.result import TuneResult
 from ascendsim.tuner.search import Session, all_numbers, random_numbers, with_default
@@ -71,10 +72,13 @@ def search_for(scenario: Scenario, asked: Asked, parts: Parts, progress: Progres
         executor = stack.enter_context(parts.executor(setup))  # before anything is written
         stack.enter_context(store)
         session = Session(store, executor, progress, 1 + (len(numbers) or count))
-        session.rows(with_default(numbers))
-        if not numbers:
-            assert parts.guided is not None
-            parts.guided(session, setup, objectives, count, asked.seed)
+        try:
+            session.rows(with_default(numbers))
+            if not numbers:
+                assert parts.guided is not None
+                parts.guided(session, setup, objectives, count, asked.seed)
+        except Lost as error:
+            raise InputError(f"{error}. {_what_is_kept(asked.file)}") from None
     found = answer(setup, _own_rows(store, session), objectives)
     return replace(found, file=asked.file, evaluated=session.evaluated, resumed=store.resumed)
 
@@ -86,6 +90,12 @@ def _numbers(setup: Setup, asked: Asked, count: int) -> list[int]:
     if asked.search == "random":
         return random_numbers(setup, count, asked.seed)
     return []
+
+
+def _what_is_kept(file: Path | None) -> str:
+    if file is None:
+        return "No file was named, so nothing is kept"
+    return f"What is done is kept in {file}; the same command goes on there"
 
 
 def _own_rows(store: Rows, session: Session) -> dict[int, Row]:
