@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ascendsim import atb, fag, lag
+    from ascendsim import atb, fag, lag, plot
     from ascendsim.api import softmax_grad, softmax_grad_front
     from ascendsim.device import Platform, load_device
     from ascendsim.errors import AscendSimError, Deadlock, DeviceError, Finding, InputError, KernelError, Rejected
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         TPosition,
     )
     from ascendsim.tmpsize import tmp_curve, tmp_size
+    from ascendsim.tuner import tune
     from ascendsim.versus import compare, compare_outputs, compare_trace
 
 __version__ = "0.1.0"
@@ -108,12 +109,13 @@ _HOME = {
     "Nd2NzParams": "isa.nd2nz",
     "tmp_curve": "tmpsize",
     "tmp_size": "tmpsize",
+    "tune": "tuner",
     "compare": "versus",
     "compare_outputs": "versus",
     "compare_trace": "versus",
 }
 
-_MODULES = ("atb", "fag", "lag")
+_MODULES = ("atb", "fag", "lag", "plot")
 """Modules that are public themselves."""
 
 __all__ = [
@@ -170,6 +172,7 @@ __all__ = [
     "load_device",
     "load_run",
     "load_scenario",
+    "plot",
     "process",
     "run",
     "softmax_grad",
@@ -177,6 +180,7 @@ __all__ = [
     "tile",
     "tmp_curve",
     "tmp_size",
+    "tune",
 ]
 
 

@@ -16,3 +16,13 @@ def pages() -> Any:
 def figures() -> Any:
     """The module that makes matplotlib figures of results."""
     return import_module("ascendsim.plot.figure")
+
+
+def tune_lines() -> Any:
+    """The module that makes lines of what searches have found."""
+    return import_module("ascendsim.show_tune")
+
+
+def tune_pages() -> Any:
+    """The module that makes HTML of what searches have found."""
+    return import_module("ascendsim.notebook_tune")

@@ -168,7 +168,7 @@ def run(
         EnginesDiffer: with engine="both", the engines do not agree.
     """
     check_windows(windows)
-    loaded = _loaded(scenario, set)
+    loaded = loaded_scenario(scenario, set)
     how = loaded.machine
     ready = _prepare(loaded, with_data=how.values != "none", arrays=arrays or {})
     engine_name = how.engine if engine is None else engine
@@ -516,7 +516,7 @@ def check(
     set: Mapping[str, Any] | None = None,  # noqa: A002 - the public name, as --set
 ) -> tuple[Finding, ...]:
     """Record a scenario and return what the rules find and it does not suppress, without computing values or time."""
-    return examine(_loaded(scenario, set)).findings
+    return examine(loaded_scenario(scenario, set)).findings
 
 
 @dataclass(frozen=True, slots=True)
@@ -576,7 +576,12 @@ def buffers_of(scenario: Scenario) -> tuple[QueInfo, ...]:
     return tuple(sorted((q for q in checked.program.ques if q.num), key=lambda q: q.address_bytes))
 
 
-def _loaded(scenario: str | Path | Scenario, changes: Mapping[str, Any] | None) -> Scenario:
+def loaded_scenario(scenario: str | Path | Scenario, changes: Mapping[str, Any] | None) -> Scenario:
+    """Return the scenario of a file or of a shipped name, changed; one that is loaded as it is.
+
+    Raises:
+        InputError: as `load_scenario`; changes to one that is loaded.
+    """
     if isinstance(scenario, Scenario):
         if changes:
             raise InputError("set changes a scenario file; give the file's path, not a loaded Scenario")

@@ -31,13 +31,13 @@ _BOX = "font-family:sans-serif;font-size:13px;line-height:1.35;color:inherit"
 def result_html(result: RunResult) -> str:
     """Return a run as HTML: what matters most, pipes, expectations, findings."""
     parts = [
-        _title(f"{result.name} on {result.device.name}"),
-        _table([(_faint(name), escape(value)) for name, value in report.headline(result)]),
+        title(f"{result.name} on {result.device.name}"),
+        table([(faint(name), escape(value)) for name, value in report.headline(result)]),
         _pipes(result),
         _expectations(result),
         _findings(result.findings),
     ]
-    return _box(parts)
+    return box(parts)
 
 
 def timeline_html(result: RunResult) -> str:
@@ -46,24 +46,27 @@ def timeline_html(result: RunResult) -> str:
     kept = "all rows kept" if timeline.is_whole else f"{len(timeline):,} rows kept"
     makespan = f"makespan {timeline.makespan_cycles:,} cycles = {result.makespan_us:.3f} µs"
     text = f"{timeline.row_count:,} rows, {kept}, {makespan}"
-    parts = [_title(f"Timeline of {result.name}"), f"<div>{escape(text)}</div>", _overview(result), _pipes(result)]
-    return _box([*parts, f'<div style="{_FAINT}">draw it with <code>.plot(cores, window)</code></div>'])
+    parts = [title(f"Timeline of {result.name}"), f"<div>{escape(text)}</div>", _overview(result), _pipes(result)]
+    return box([*parts, f'<div style="{_FAINT}">draw it with <code>.plot(cores, window)</code></div>'])
 
 
-def _box(parts: Iterable[str]) -> str:
+def box(parts: Iterable[str]) -> str:
+    """Return parts of HTML as one."""
     return f'<div class="ascendsim" style="{_BOX}">{"".join(parts)}</div>'
 
 
-def _title(text: str) -> str:
+def title(text: str) -> str:
+    """Return a line above the rest."""
     return f'<div style="font-weight:bold;font-size:15px">{escape(text)}</div>'
 
 
-def _faint(text: str) -> str:
+def faint(text: str) -> str:
+    """Return text that stands back."""
     return f'<span style="{_FAINT}">{escape(text)}</span>'
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells that are HTML already."""
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Return a table; cells are HTML already."""
     cells = ("".join(f'<td style="{_CELL}">{cell}</td>' for cell in row) for row in rows)
     body = "".join(f'<tr style="background:transparent">{row}</tr>' for row in cells)
     return f'<table style="{_TABLE}">{body}</table>'
@@ -79,25 +82,25 @@ def _pipes(result: RunResult) -> str:
             '<div style="display:inline-block;width:200px;height:10px;border:1px solid currentColor">'
             f'<div style="width:{busy * 100:.1f}%;height:100%;background:{colours.PIPES[pipe]}"></div></div>'
         )
-        rows.append((_faint(result.lane_name(pipe, kind)), bar, f"{busy:.1%} busy, {stalled:.1%} stalled"))
-    return _table(rows)
+        rows.append((faint(result.lane_name(pipe, kind)), bar, f"{busy:.1%} busy, {stalled:.1%} stalled"))
+    return table(rows)
 
 
 def _expectations(result: RunResult) -> str:
     words = {True: "met", False: "NOT MET", None: "not judged"}
     rows = [(words[e.met], escape(e.what), escape(e.wanted), escape(e.got)) for e in result.expectations]
-    return _table([("", _faint("expected"), _faint("wanted"), _faint("got")), *rows]) if rows else ""
+    return table([("", faint("expected"), faint("wanted"), faint("got")), *rows]) if rows else ""
 
 
 def _findings(findings: Sequence[Finding]) -> str:
     if not findings:
-        return _faint("no findings")
+        return faint("no findings")
     rows = [
-        (escape(f.severity.name.lower()), f"<b>{escape(f.code)}</b>", escape(f.message), _faint(f.where))
+        (escape(f.severity.name.lower()), f"<b>{escape(f.code)}</b>", escape(f.message), faint(f.where))
         for f in findings[:MOST_FINDINGS]
     ]
     left = len(findings) - MOST_FINDINGS
-    return _table(rows) + (_faint(f"{left} more findings") if left > 0 else "")
+    return table(rows) + (faint(f"{left} more findings") if left > 0 else "")
 
 
 def _overview(result: RunResult) -> str:

@@ -1,21 +1,22 @@
-"""The answer of `ascendsim tune` for the terminal, as lines."""
+"""What a search has found, for the terminal, as lines."""
 
 from collections.abc import Iterator, Sequence
 
 from ascendsim.aligned import columns
-from ascendsim.tune.answers import CYCLES, OBJECTIVES, Answer, Cells, Gain, Sensitivity
-from ascendsim.tune.evaluation import DROPPED, LEFT_OUT, TIMED
-from ascendsim.tune.space import value_text
+from ascendsim.tuner.evaluation import DROPPED, LEFT_OUT, TIMED, Cells
+from ascendsim.tuner.result import CYCLES, OBJECTIVES, TOP, Gain, Sensitivity, TuneResult
+from ascendsim.tuner.space import value_text
 
 MOST_EFFECTS = 12
 """Values of a field that the table of effects shows: those next to the best one."""
 _LEAST_PART = 0.001
 """Share of the default's makespan below which a part of the gain is left out."""
+PART_HEADS = ("", "default", "best", "difference")
 
 
-def page(found: Answer, top: int) -> Iterator[str]:
+def page(found: TuneResult, top: int = TOP) -> Iterator[str]:
     """Yield what the command prints, line by line; `top` ranks are listed."""
-    yield from _head(found)
+    yield from head(found)
     if found.best is None:
         yield "no candidate was timed"
         return
@@ -37,7 +38,8 @@ def closing(evaluated: int, resumed: int, files: Sequence[object]) -> Iterator[s
         yield f"wrote {file}"
 
 
-def _head(found: Answer) -> Iterator[str]:
+def head(found: TuneResult) -> Iterator[str]:
+    """Yield what was looked through, and what became of it."""
     setup = found.setup
     fields = ", ".join(f"{f.name} ({len(f.values)})" for f in setup.space.fields)
     yield f"{setup.scenario.name} on {setup.scenario.load_device().name}: {setup.space.count} points of {fields}"
@@ -50,16 +52,26 @@ def _head(found: Answer) -> Iterator[str]:
             yield f"  {count} {kind}: {code}"
 
 
-def _ranking(found: Answer, top: int) -> Iterator[str]:
-    more = f", ties with the best: {found.ties}" if found.ties > 1 else ""
-    yield f"Best {min(top, len(found.ranked))} of {len(found.ranked)} by {' and '.join(found.objectives)}{more}"
-    rows = [_cells(found, place, row) for place, row in enumerate(found.ranked[:top], 1)]
-    yield from columns([_heads(found), *rows], left=())
+def _ranking(found: TuneResult, top: int) -> Iterator[str]:
+    yield ranking_title(found, top)
+    yield from columns([heads(found), *ranking_rows(found, top)], left=())
     if found.objectives[0] == CYCLES:
-        yield _tie_text(found)
+        yield tie_text(found)
 
 
-def _tie_text(found: Answer) -> str:
+def ranking_title(found: TuneResult, top: int) -> str:
+    """Return what stands above the ranking."""
+    more = f", ties with the best: {found.ties}" if found.ties > 1 else ""
+    return f"Best {min(top, len(found.ranked))} of {len(found.ranked)} by {' and '.join(found.objectives)}{more}"
+
+
+def ranking_rows(found: TuneResult, top: int) -> list[tuple[str, ...]]:
+    """Return the first ranks under `heads`."""
+    return [_cells(found, place, row) for place, row in enumerate(found.ranked[:top], 1)]
+
+
+def tie_text(found: TuneResult) -> str:
+    """Return which candidates the model cannot tell apart."""
     if found.error is None:
         return "The model states no error for this kernel on this part, so no differences are called ties."
     text = f"The model may be off by {found.error:.1%} here (nine times in ten): "
@@ -68,13 +80,14 @@ def _tie_text(found: Answer) -> str:
     return f"{text}the {found.ties} marked = cannot be told apart."
 
 
-def _heads(found: Answer) -> tuple[str, ...]:
+def heads(found: TuneResult) -> tuple[str, ...]:
+    """Return the names of the ranking's columns."""
     fields = tuple(f.name for f in found.setup.space.fields)
     extra = tuple(name for name in found.objectives if name != CYCLES)
     return ("", "number", *fields, "cycles", "us", "over best", *(OBJECTIVES[name] for name in extra), "bound", "busy")
 
 
-def _cells(found: Answer, place: int, row: Cells) -> tuple[str, ...]:
+def _cells(found: TuneResult, place: int, row: Cells) -> tuple[str, ...]:
     assert found.best is not None
     fields = tuple(_text(row[f.name]) for f in found.setup.space.fields)
     extra = tuple(_text(row[OBJECTIVES[name]]) for name in found.objectives if name != CYCLES)
@@ -96,11 +109,21 @@ def _cells(found: Answer, place: int, row: Cells) -> tuple[str, ...]:
     )
 
 
-def _sensitivity(found: Answer) -> Iterator[str]:
+def _sensitivity(found: TuneResult) -> Iterator[str]:
+    yield sensitivity_title(found)
+    names = ("field", "spread", f"value: {OBJECTIVES[found.objectives[0]]}")
+    yield from columns([names, *effect_rows(found)], left=(0, 2))
+
+
+def sensitivity_title(found: TuneResult) -> str:
+    """Return what stands above the effects of fields."""
     what = OBJECTIVES[found.objectives[0]]
-    yield f"What each field matters: least {what} with each of its values, and its worst value over the best of all"
-    rows = [(s.field, f"{s.spread:+.1%}", _effects(s)) for s in found.sensitivities]
-    yield from columns([("field", "spread", f"value: {what}"), *rows], left=(0, 2))
+    return f"What each field matters: least {what} with each of its values, and its worst value over the best of all"
+
+
+def effect_rows(found: TuneResult) -> list[tuple[str, str, str]]:
+    """Return each field, its spread, and the least objective with each of its values."""
+    return [(s.field, f"{s.spread:+.1%}", _effects(s)) for s in found.sensitivities]
 
 
 def _effects(sensitivity: Sensitivity) -> str:
@@ -113,32 +136,46 @@ def _effects(sensitivity: Sensitivity) -> str:
     return ", ".join(f"{value_text(e.value)}: {'-' if e.best is None else e.best}" for e in effects)
 
 
-def _front(found: Answer, top: int) -> Iterator[str]:
+def _front(found: TuneResult, top: int) -> Iterator[str]:
     shown = found.front[:top]
     yield f"Pareto front of {' and '.join(found.objectives)}: {len(found.front)} candidates"
-    rows = [_heads(found), *(_cells(found, len(found.ranked) + 1, row) for row in shown)]
+    rows = [heads(found), *(_cells(found, len(found.ranked) + 1, row) for row in shown)]
     yield from columns([row[1:] for row in rows], left=())
 
 
-def _against_default(found: Answer) -> Iterator[str]:
+def _against_default(found: TuneResult) -> Iterator[str]:
+    yield from default_lines(found)
+    rows = part_rows(found)
+    if found.gain is not None and rows:
+        yield part_title(found.gain)
+        yield from columns([PART_HEADS, *rows])
+
+
+def default_lines(found: TuneResult) -> Iterator[str]:
+    """Yield what the scenario as it stands is, and what the best candidate gains over it."""
     if found.default is None:
         yield f"The scenario as it stands was not timed{': ' + found.why_no_default if found.why_no_default else ''}"
         return
-    own = ", ".join(f"{f.name} = {_text(found.default[f.name])}" for f in found.setup.space.fields)
-    yield f"Default: {own}"
+    yield f"Default: {', '.join(f'{f.name} = {_text(found.default[f.name])}' for f in found.setup.space.fields)}"
     if found.gain is not None:
-        yield from _gain(found.gain)
+        gain = found.gain
+        tie = "; a tie: less than the model's stated error" if gain.is_tie and gain.share else ""
+        cycles = f"{gain.best_cycles} cycles against {gain.default_cycles}"
+        yield f"Best against default: {cycles}, gain {gain.share:.1%}{tie}"
 
 
-def _gain(gain: Gain) -> Iterator[str]:
-    tie = "; a tie: less than the model's stated error" if gain.is_tie and gain.share else ""
-    yield f"Best against default: {gain.best_cycles} cycles against {gain.default_cycles}, gain {gain.share:.1%}{tie}"
-    shown = [p for p in gain.parts if abs(p.saved_cycles) >= _LEAST_PART * gain.default_cycles]
-    if not shown:
-        return
-    yield f"Where the cycles of {gain.pipe} go, mean of its cores"
-    rows = [(p.what, f"{p.default_cycles:.0f}", f"{p.best_cycles:.0f}", f"{-p.saved_cycles:+.0f}") for p in shown]
-    yield from columns([("", "default", "best", "difference"), *rows])
+def part_title(gain: Gain) -> str:
+    """Return what stands above the parts of a gain."""
+    return f"Where the cycles of {gain.pipe} go, mean of its cores"
+
+
+def part_rows(found: TuneResult) -> list[tuple[str, ...]]:
+    """Return the parts of the gain under `PART_HEADS`, small ones left out."""
+    if found.gain is None:
+        return []
+    least = _LEAST_PART * found.gain.default_cycles
+    shown = [p for p in found.gain.parts if abs(p.saved_cycles) >= least]
+    return [(p.what, f"{p.default_cycles:.0f}", f"{p.best_cycles:.0f}", f"{-p.saved_cycles:+.0f}") for p in shown]
 
 
 def _text(cell: object) -> str:

@@ -142,7 +142,7 @@ LAYERS = {
     },
     "plot": {
         *("analysis", "colours", "critical", "device", "engine", "fidelity", "isa", "painter", "plan", "program"),
-        *("result", "roofline", "stored", "terms", "tmpsize", "trace", "tune", "tuning", "versus"),
+        *("result", "roofline", "stored", "terms", "tmpsize", "trace", "tuner", "tuning", "versus"),
     },
     "user_code": {"errors", "files"},
     "files": {"errors"},
@@ -248,11 +248,12 @@ LAYERS = {
         *("checks", "device", "dtypes", "errors", "isa", "machine", "op_host", "op_kernel", "operators", "plan"),
         *("files", "report", "scenario", "terms", "tmpsize", "tpipe"),
     },
-    "tune": {
-        *("__init__", "errors", "files", "machine", "op_host", "plan", "progress", "result", "runfolder", "scenario"),
-        *("terms", "tune"),
+    "tuner": {
+        *("__init__", "errors", "files", "late", "machine", "op_host", "plan", "progress", "result", "runfolder"),
+        *("scenario", "terms", "tuner"),
     },
-    "show_tune": {"aligned", "tune"},
+    "show_tune": {"aligned", "tuner"},
+    "notebook_tune": {"notebook", "show_tune", "tuner"},
     "painter": {"errors"},
     "stored": {
         *("__init__", "comparison", "computed", "device", "dtypes", "dumps", "engine", "errors", "program", "result"),
@@ -315,7 +316,7 @@ LAYERS = {
             "show_tune",
             "tmpfolder",
             "tmpsize",
-            "tune",
+            "tuner",
             "versus",
             "window",
         ),
@@ -358,12 +359,14 @@ LAYERS = {
         "isa",
         "lag",
         "machine",
+        "plot",
         "record",
         "rerun",
         "result",
         "scenario",
         "terms",
         "tmpsize",
+        "tuner",
         "versus",
     },
 }
@@ -459,7 +462,7 @@ def test_no_late_imports(path):
 @pytest.mark.parametrize("path", sorted((PACKAGE / "commands").glob("*.py")), ids=lambda p: p.name)
 def test_commands_load_little_and_no_other_command(path):
     """What is not imported late, every `ascendsim --help` loads."""
-    shared = {f"commands.{name}" for name in ("bar", "extras", "interrupt", "options", "terminal")}
+    shared = {f"commands.{name}" for name in ("bar", "interrupt", "options", "terminal")}
     light = {module for module, _ in _imports(ast.parse(path.read_text()).body)}
     assert light <= shared | {"errors", "files", "progress", "terms"}
 

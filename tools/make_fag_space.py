@@ -13,10 +13,11 @@ from pathlib import Path
 
 from ascendsim.progress import silent
 from ascendsim.scenario import load_scenario
-from ascendsim.tune.evaluation import Row, Setup
-from ascendsim.tune.request import Asked, Parts, local, tune
-from ascendsim.tune.space import parse_space
-from ascendsim.tune.store import CsvTable, load_results
+from ascendsim.tuner.evaluation import Row, Setup
+from ascendsim.tuner.parts import Parts, local
+from ascendsim.tuner.request import Asked, search_for
+from ascendsim.tuner.space import parse_space
+from ascendsim.tuner.store import CsvTable, load_results
 
 FILE = Path(__file__).parent.parent / "tests" / "tune" / "data" / "fag_space.csv"
 SCENARIO = "fag_same_ab_small"
@@ -59,7 +60,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         results = asked.results or Path(folder) / "fag.csv"
         what = Asked(VARY, (), (), "exhaustive", None, 0, results)
-        tune(load_scenario(SCENARIO), what, Parts(CsvTable(), local(None)), silent)
+        search_for(load_scenario(SCENARIO), what, Parts(CsvTable(), local(None)), silent)
         found = text(results)
     if asked.check:
         same = found == FILE.read_text(encoding="utf-8")

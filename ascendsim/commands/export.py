@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ascendsim.commands.extras import table_of
-from ascendsim.commands.options import AsJson, need_folder
+from ascendsim.commands.options import AsJson
 from ascendsim.commands.terminal import print_json, print_written
 
 
@@ -18,23 +17,14 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write the best candidate of a search as a scenario, and as a tiling header for the host side in AscendC."""
-    from ascendsim.runfolder import relocated, write_files
-    from ascendsim.tune.answers import number_of, ranked_rows
-    from ascendsim.tune.export import chosen, scenario_toml, tiling_header
-    from ascendsim.tune.store import load_results
+    from ascendsim.tuner.answers import ranked_rows
+    from ascendsim.tuner.export import chosen, write_candidate
+    from ascendsim.tuner.parts import table_of
+    from ascendsim.tuner.store import load_results
 
-    need_folder("--out", folder)
     found = load_results(results, table_of(results, "export"))
     row = chosen(ranked_rows(found.setup, found.rows, tuple(objectives or ())), candidate)
-    scenario = found.setup.scenario_of(number_of(row))
-    stem = f"{found.setup.scenario.name}_tuned"
-    plain = relocated(scenario.resolved(), scenario.folder, folder)
-    contents = {
-        f"{stem}.toml": scenario_toml(found.setup, row, plain),
-        f"{stem}_tiling.h": tiling_header(found.setup, row).encode(),
-    }
-    write_files(folder, contents)
-    files = [folder / name for name in contents]
+    files = write_candidate(found.setup, row, folder)
     if as_json:
         print_json({"candidate": dict(row), "files": [str(file) for file in files]})
     else:

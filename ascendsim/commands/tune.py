@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ascendsim.commands.bar import progress_bar
-from ascendsim.commands.extras import parts_of
 from ascendsim.commands.interrupt import Interrupted
 from ascendsim.commands.options import AsJson, Changes, Scenario, need_folder, parse_changes
 from ascendsim.commands.terminal import Exit, err, print_json, print_lines, wide
+from ascendsim.errors import InputError
 
 if TYPE_CHECKING:
-    from ascendsim.tune.answers import Answer
+    from ascendsim.tuner.parts import Workers
+    from ascendsim.tuner.result import TuneResult
 
 
 def tune(
@@ -62,21 +63,22 @@ def tune(
     """
     from ascendsim import show_tune
     from ascendsim.scenario import load_scenario
-    from ascendsim.tune.request import Asked, tune
+    from ascendsim.tuner.parts import parts_of
+    from ascendsim.tuner.request import Asked, search_for
 
     if picture is not None:
         need_folder("--picture", picture.parent)
     loaded = load_scenario(scenario, parse_changes(changes))
     target = file or Path("out") / f"tune_{loaded.name}{'.parquet' if find_spec('pyarrow') else '.csv'}"
     asked = Asked(tuple(vary or ()), tuple(where or ()), tuple(objectives or ()), search, samples, seed, target)
-    parts = parts_of(search, executor, workers, target)
+    parts = parts_of(search, _workers(executor, workers), target)
     try:
         with progress_bar() as progress:
-            found, done = tune(loaded, asked, parts, progress)
+            found = search_for(loaded, asked, parts, progress)
     except Interrupted:
         err.print(f"what is done is kept in {target}; the same command goes on there", soft_wrap=True)
         raise
-    files = [done.file]
+    files = [target]
     if picture is not None and found.best is not None:
         _draw(found, picture)
         files.append(picture)
@@ -84,12 +86,21 @@ def tune(
         print_json(found.to_dict(top) | {"files": [str(one) for one in files]})
     else:
         print_lines(show_tune.page(found, top), wide)
-        print_lines(show_tune.closing(done.evaluated, done.resumed, files))
+        print_lines(show_tune.closing(found.evaluated, found.resumed, files))
     if found.best is None:
         raise typer.Exit(Exit.FINDINGS)
 
 
-def _draw(found: "Answer", picture: Path) -> None:
+def _workers(executor: str, workers: int | None) -> "Workers":
+    """Who evaluates: processes, or the cluster of an address."""
+    if executor == "processes":
+        return workers
+    if executor.startswith("dask://") and workers is not None:
+        raise InputError("--workers: a cluster has its own; leave it out, or leave --executor out")
+    return executor
+
+
+def _draw(found: "TuneResult", picture: Path) -> None:
     from ascendsim.plot.pareto import pareto_png  # with what it draws with
     from ascendsim.runfolder import write_files
 

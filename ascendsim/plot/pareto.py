@@ -26,7 +26,9 @@ from ascendsim.plot.style import (
     title_lines,
 )
 from ascendsim.terms import Pipe
-from ascendsim.tune.answers import OBJECTIVES, Answer, Cells, front
+from ascendsim.tuner.answers import front
+from ascendsim.tuner.evaluation import Cells
+from ascendsim.tuner.result import OBJECTIVES, TuneResult
 
 _LEFT, _RIGHT, _TOP, _TALL, _FOOT = 1.05, 0.45, 0.75, 4.6, 0.85
 _DOT = 0.032
@@ -39,12 +41,12 @@ _MOST_LABELS = 12
 _FEW_TICKS = 2
 
 
-def pareto_png(found: Answer) -> bytes:
+def pareto_png(found: TuneResult) -> bytes:
     """Draw a search as PNG; see `pareto_picture`."""
     return png(pareto_picture(found))
 
 
-def axes_of(found: Answer) -> tuple[str, str]:
+def axes_of(found: TuneResult) -> tuple[str, str]:
     """Return the objectives of both axes; one that was not asked for is the memory that candidates differ in."""
     objectives = [*found.objectives, *(name for name in OBJECTIVES if name not in found.objectives)]
     first = objectives[0]
@@ -54,7 +56,7 @@ def axes_of(found: Answer) -> tuple[str, str]:
     return first, objectives[1]
 
 
-def pareto_picture(found: Answer) -> Picture:
+def pareto_picture(found: TuneResult) -> Picture:
     """Draw the candidates of a search that were timed, and the scenario as it stands."""
     right, up = axes_of(found)
     best = front(
@@ -109,7 +111,7 @@ def _diamond(picture: Picture, x: float, y: float) -> None:
 
 
 def _labels(
-    picture: Picture, found: Answer, best: Sequence[Cells], places: Sequence[tuple[float, float]], x: LogAxis
+    picture: Picture, found: TuneResult, best: Sequence[Cells], places: Sequence[tuple[float, float]], x: LogAxis
 ) -> None:
     """The fields of candidates of the front, as many as have room below or above them."""
     taken: list[Box] = [(at - _DOT, y - _DOT, at + _DOT, y + _DOT) for at, y in places]

@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 
 from ascendsim.scenario import load_scenario
-from ascendsim.tune.evaluation import Setup
-from ascendsim.tune.executors import Processes
-from ascendsim.tune.search import all_numbers
-from ascendsim.tune.space import parse_space
+from ascendsim.tuner.evaluation import Setup
+from ascendsim.tuner.executors import Processes
+from ascendsim.tuner.search import all_numbers
+from ascendsim.tuner.space import parse_space
 
 SMALL = {f"tensors.{name}.shape": [1024, 64] for name in ("grad", "src", "dst")}
 SPACES = {

@@ -134,6 +134,48 @@ def test_a_run_of_nothing(tmp_path):
     assert result.roofline.points == ()
 
 
+@pytest.fixture(scope="module")
+def search():
+    return asc.tune(
+        "vector_add",
+        vary={"tile_length": [1024, 8192, 99999999], "buffer_num": [1, 2]},
+        where="tile_length > 1",
+        objective=("cycles", "peak_ub"),
+        workers=1,
+    )
+
+
+def test_a_search_says_what_the_command_prints(search):
+    page = Parsed(search._repr_html_())
+    title = "vector_add on Ascend910B1: 6 points of tile_length (3), buffer_num (2)"
+    assert page.words[0] == f"Search for a tiling of {title}"
+    words = " ".join(" ".join(page.words).split())
+    lines = [" ".join(line.split()) for line in str(search).splitlines()]
+    own = [line for line in lines if line.startswith(("Pareto front", "field"))]  # the page has them in other words
+    first, front = lines.index(own[1]), search.front
+    left = lines[first : first + 2 + len(front)]
+    assert own[1] == "Pareto front of cycles and peak_ub: 3 candidates"
+    assert "Pareto front: 3 candidates, numbers 3, 2, 1" in words
+    assert [line for line in lines if line not in (*own, *left) and line not in words] == []
+
+
+def test_a_search_without_a_best():
+    found = asc.tune("vector_add", vary={"block_dim": [999]}, workers=1)
+    assert Parsed(found._repr_html_()).words[1:] == [
+        "0 timed, 1 dropped before simulation", "  1 dropped: refused", "no candidate was timed",
+    ]  # fmt: skip
+
+
+def test_a_search_stands_alone_and_is_escaped(search):
+    evil = replace(search, why_no_default="<script>&", default=None)
+    text = evil._repr_html_()
+    page = Parsed(text)
+    assert set(page.tags) == {"div", "table", "tr", "td", "span"}
+    assert not any(name in ("src", "href") for name, _ in page.attributes)
+    assert "The scenario as it stands was not timed: <script>&" in page.words
+    assert len(text) < 30_000
+
+
 def pixels(content):
     return np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))
 

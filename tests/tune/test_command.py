@@ -10,7 +10,7 @@ import pytest
 from tune_harness import command
 
 from ascendsim.scenario import load_scenario
-from ascendsim.tune.answers import front
+from ascendsim.tuner.answers import front
 
 VARY = ("--vary", "tile_m=3:5", "--vary", "buffer_num=1,2")
 MACROS = """
@@ -205,13 +205,13 @@ def test_random_search(tmp_path):
 def test_an_extra_that_is_not_installed(module, arguments, extra, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, module, None)
     for name in ("guided", "cluster", "parquet"):
-        monkeypatch.delitem(sys.modules, f"ascendsim.tune.{name}", raising=False)
+        monkeypatch.delitem(sys.modules, f"ascendsim.tuner.{name}", raising=False)
     out = command("tune", "vector_add", "--vary", "tile_length=1024", *arguments, cwd=tmp_path)
     assert out.returncode == 2
     assert f"which is not installed; install the extra: pip install 'ascendsim[{extra}]'" in out.stderr
 
 
 def test_nothing_of_a_search_is_loaded_with_the_package():
-    code = "import ascendsim, ascendsim.cli, sys; print([m for m in sys.modules if m.startswith('ascendsim.tune')])"
+    code = "import ascendsim, ascendsim.cli, sys; print([m for m in sys.modules if m.startswith('ascendsim.tuner')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

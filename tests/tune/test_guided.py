@@ -5,11 +5,11 @@ import random
 import pytest
 from tune_harness import known_rows, session, space_tool
 
-from ascendsim.tune.evaluation import Evaluator
+from ascendsim.tuner.evaluation import Evaluator
 
 pytest.importorskip("optuna")
 
-from ascendsim.tune.guided import guided
+from ascendsim.tuner.guided import guided
 
 TOOL = space_tool()
 SETUP = TOOL.setup()

@@ -13,12 +13,13 @@ from ascendsim.errors import InputError
 from ascendsim.machine import run
 from ascendsim.progress import silent
 from ascendsim.scenario import load_scenario
-from ascendsim.tune.evaluation import Evaluator, Setup
-from ascendsim.tune.executors import Here, Processes
-from ascendsim.tune.request import Asked, Parts, tune
-from ascendsim.tune.search import Session, all_numbers, with_default
-from ascendsim.tune.space import parse_space
-from ascendsim.tune.store import CsvTable, Store, journal_of, load_results
+from ascendsim.tuner.evaluation import Evaluator, Setup
+from ascendsim.tuner.executors import Here, Processes
+from ascendsim.tuner.parts import Parts
+from ascendsim.tuner.request import Asked, search_for
+from ascendsim.tuner.search import Session, all_numbers, with_default
+from ascendsim.tuner.space import parse_space
+from ascendsim.tuner.store import CsvTable, Store, journal_of, load_results
 
 ADD = load_scenario("vector_add")
 VARY = ("tile_length=256,1024,8192", "buffer_num=1,2", "block_dim=4,8")
@@ -36,7 +37,7 @@ def asked(path, vary=VARY, where=()):
 def whole(tmp_path_factory):
     """All rows, and the file's bytes, of a search in one process."""
     path = tmp_path_factory.mktemp("whole") / "a.csv"
-    _, done = tune(ADD, asked(path), Parts(CsvTable(), Here), silent)
+    done = search_for(ADD, asked(path), Parts(CsvTable(), Here), silent)
     assert (done.evaluated, done.resumed) == (13, 0)
     return path.read_bytes()
 
@@ -118,21 +119,21 @@ class Broken:
 def test_ctrl_c_keeps_what_is_done(whole, tmp_path):
     path = place(tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        tune(ADD, asked(path), Parts(CsvTable(), Broken), silent)
+        search_for(ADD, asked(path), Parts(CsvTable(), Broken), silent)
     assert body(path.read_bytes()) == b"".join(body(whole).splitlines(keepends=True)[:5])
-    _, done = tune(ADD, asked(path), Parts(CsvTable(), Here), silent)
+    done = search_for(ADD, asked(path), Parts(CsvTable(), Here), silent)
     assert (done.evaluated, done.resumed) == (9, 4)
     assert body(path.read_bytes()) == body(whole)
 
 
 def test_parquet_holds_the_same(whole, tmp_path):
     pytest.importorskip("pyarrow")
-    from ascendsim.tune.parquet import ParquetTable
+    from ascendsim.tuner.parquet import ParquetTable
 
     path = tmp_path / "a.parquet"
-    tune(ADD, asked(path), Parts(ParquetTable(), Here), silent)
+    search_for(ADD, asked(path), Parts(ParquetTable(), Here), silent)
     first = path.read_bytes()
-    _, done = tune(ADD, asked(path), Parts(ParquetTable(), Here), silent)
+    done = search_for(ADD, asked(path), Parts(ParquetTable(), Here), silent)
     assert (done.evaluated, done.resumed) == (0, 13)
     assert path.read_bytes() == first
     csv = place(tmp_path)
@@ -154,13 +155,13 @@ def test_words_and_values_outside_of_the_space_come_back(tmp_path):
 
 def refused(path, vary=VARY, where=(), scenario=ADD):
     with pytest.raises(InputError) as error:
-        tune(scenario, asked(path, vary, where), Parts(CsvTable(), Here), silent)
+        search_for(scenario, asked(path, vary, where), Parts(CsvTable(), Here), silent)
     return str(error.value)
 
 
 def test_a_file_of_another_search(whole, tmp_path):
     path = place(tmp_path)
-    tune(ADD, asked(path, ("tile_length=1024",)), Parts(CsvTable(), Here), silent)
+    search_for(ADD, asked(path, ("tile_length=1024",)), Parts(CsvTable(), Here), silent)
     assert refused(path, ("tile_length=1024,2048",)) == (
         f"--out {path}: holds a search of another space: tile_length (1 values); name another file, or remove it"
     )
@@ -190,7 +191,7 @@ def test_a_foreign_file(content, reason, tmp_path):
 
 def test_a_damaged_table(whole, tmp_path):
     path = place(tmp_path)
-    tune(ADD, asked(path), Parts(CsvTable(), Here), silent)
+    search_for(ADD, asked(path), Parts(CsvTable(), Here), silent)
     good = path.read_text()
     path.write_text(good.replace("\n12,", "\n12,7,", 1))
     assert "the row of candidate 12 is none of this search" in refused(path)
@@ -233,7 +234,7 @@ def test_rows_say_what_became_of_a_candidate():
 
 
 def test_equal_programs_are_timed_once(monkeypatch):
-    from ascendsim.tune import evaluation
+    from ascendsim.tuner import evaluation
 
     timed = []
     real = evaluation._timed

@@ -5,8 +5,8 @@ import pytest
 from ascendsim.errors import AscendSimError
 from ascendsim.machine import Series, judged
 from ascendsim.scenario import load_scenario
-from ascendsim.tune.evaluation import Evaluator, Setup
-from ascendsim.tune.space import parse_space
+from ascendsim.tuner.evaluation import Evaluator, Setup
+from ascendsim.tuner.space import parse_space
 
 SMALL = {f"tensors.{name}.shape": [700, 64] for name in ("grad", "src", "dst")}
 SPACES = {

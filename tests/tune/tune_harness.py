@@ -12,7 +12,7 @@ from pathlib import Path
 from ascendsim import cli
 from ascendsim.commands import terminal
 from ascendsim.progress import silent
-from ascendsim.tune.search import Session
+from ascendsim.tuner.search import Session
 
 ROOT = Path(__file__).parent.parent.parent
 FAG_SPACE = Path(__file__).parent / "data" / "fag_space.csv"

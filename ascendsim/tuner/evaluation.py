@@ -14,12 +14,14 @@ from ascendsim.machine import Judged, Series, host_argument, judged
 from ascendsim.result import RunResult
 from ascendsim.scenario import Scenario
 from ascendsim.terms import Buffer
-from ascendsim.tune.constraints import Constraint, parse_constraints
-from ascendsim.tune.space import BUFFER_NUM, DEFAULT, Field, Space, Value, default_value, with_values
+from ascendsim.tuner.constraints import Constraint, parse_constraints
+from ascendsim.tuner.space import BUFFER_NUM, DEFAULT, Field, Space, Value, default_value, with_values
 
 Cell = int | float | bool | str | None
 Row = tuple[Cell, ...]
 """One candidate of the results, in the order of `Setup.columns`."""
+Cells = Mapping[str, Cell]
+"""A row by the names of its columns."""
 
 TIMED, DROPPED, LEFT_OUT = "timed", "dropped", "left out"
 """What becomes of a candidate: simulated; a check fails; a constraint over derived numbers does not hold."""

@@ -13,10 +13,10 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.trial import Trial
 
-from ascendsim.tune.answers import OBJECTIVES
-from ascendsim.tune.evaluation import TIMED, Row, Setup
-from ascendsim.tune.search import Session, random_numbers
-from ascendsim.tune.space import Field
+from ascendsim.tuner.evaluation import TIMED, Row, Setup
+from ascendsim.tuner.result import OBJECTIVES
+from ascendsim.tuner.search import Session, random_numbers
+from ascendsim.tuner.space import Field
 
 ROUND = 8
 """Candidates of a round."""

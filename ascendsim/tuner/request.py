@@ -1,34 +1,24 @@
 """What `ascendsim tune` is asked, and the composition of a search from its parts."""
 
-from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from ascendsim.errors import InputError
 from ascendsim.progress import Progress
 from ascendsim.scenario import Scenario
-from ascendsim.tune.answers import Answer, answer, check_objectives
-from ascendsim.tune.evaluation import Row, Setup
-from ascendsim.tune.executors import Executor, Here, Processes, usable_cores
-from ascendsim.tune.search import Session, all_numbers, random_numbers, with_default
-from ascendsim.tune.space import parse_space
-from ascendsim.tune.store import Store, Table, check_setup
+from ascendsim.tuner.answers import answer, check_objectives
+from ascendsim.tuner.evaluation import Row, Setup
+from ascendsim.tuner.executors import Lost
+from ascendsim.tuner.parts import Parts
+from ascendsim.tuner.result import TuneResult
+from ascendsim.tuner.search import Session, all_numbers, random_numbers, with_default
+from ascendsim.tuner.space import parse_space
+from ascendsim.tuner.store import Rows, Store, check_setup
 
 SEARCHES = ("exhaustive", "random", "guided")
-PROCESSES = "processes"
-CLUSTER = "dask://"
-CSV, PARQUET = ".csv", ".parquet"
 _PART = 5
 """A random or guided search looks at one candidate of so many, unless it is told how many."""
-
-
-class Guided(Protocol):
-    """A search that a model of the objectives guides."""
-
-    def __call__(self, session: Session, setup: Setup, objectives: tuple[str, ...], count: int, seed: int) -> None:
-        """Evaluate `count` candidates of a setup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +31,7 @@ class Asked:
         search: of `SEARCHES`.
         samples: candidates of a random or guided search.
         seed: of such a search.
-        file: of the results.
+        file: of the results; None keeps them in memory only.
     """
 
     vary: tuple[str, ...]
@@ -50,43 +40,7 @@ class Asked:
     search: str
     samples: int | None
     seed: int
-    file: Path
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a search is made of, some of it from optional extras.
-
-    Attributes:
-        table: how results lie in their file.
-        executor: who evaluates a setup's candidates.
-        guided: the search "guided", None where it is not asked for.
-    """
-
-    table: Table
-    executor: Callable[[Setup], Executor]
-    guided: Guided | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """How a search went.
-
-    Attributes:
-        file: of the results.
-        evaluated: candidates that were evaluated now.
-        resumed: rows that were there before.
-    """
-
-    file: Path
-    evaluated: int
-    resumed: int
-
-
-def local(workers: int | None) -> Callable[[Setup], Executor]:
-    """Return an executor of this machine: processes, or with one worker this process itself."""
-    count = usable_cores() if workers is None else workers
-    return Here if count == 1 else lambda setup: Processes(setup, count)
+    file: Path | None
 
 
 def check_search(name: str, samples: int | None) -> None:
@@ -101,7 +55,7 @@ def check_search(name: str, samples: int | None) -> None:
         raise InputError("--samples: an exhaustive search looks at all candidates; add --search random or guided")
 
 
-def tune(scenario: Scenario, asked: Asked, parts: Parts, progress: Progress) -> tuple[Answer, Done]:
+def search_for(scenario: Scenario, asked: Asked, parts: Parts, progress: Progress) -> TuneResult:
     """Search, and return what was found; whatever ends a search, what is done stays in its file.
 
     Raises:
@@ -113,17 +67,20 @@ def tune(scenario: Scenario, asked: Asked, parts: Parts, progress: Progress) -> 
     check_setup(setup)
     count = asked.samples or max(1, setup.space.count // _PART)
     numbers = _numbers(setup, asked, count)
-    store = Store(asked.file, parts.table, setup)
+    store = Rows() if asked.file is None else Store(asked.file, parts.table, setup)
     with ExitStack() as stack:
+        executor = stack.enter_context(parts.executor(setup))  # before anything is written
         stack.enter_context(store)
-        executor = stack.enter_context(parts.executor(setup))
         session = Session(store, executor, progress, 1 + (len(numbers) or count))
-        session.rows(with_default(numbers))
-        if not numbers:
-            assert parts.guided is not None
-            parts.guided(session, setup, objectives, count, asked.seed)
-    done = Done(asked.file, session.evaluated, store.resumed)
-    return answer(setup, _own_rows(store, session), objectives), done
+        try:
+            session.rows(with_default(numbers))
+            if not numbers:
+                assert parts.guided is not None
+                parts.guided(session, setup, objectives, count, asked.seed)
+        except Lost as error:
+            raise InputError(f"{error}. {_what_is_kept(asked.file)}") from None
+    found = answer(setup, _own_rows(store, session), objectives)
+    return replace(found, file=asked.file, evaluated=session.evaluated, resumed=store.resumed)
 
 
 def _numbers(setup: Setup, asked: Asked, count: int) -> list[int]:
@@ -135,6 +92,12 @@ def _numbers(setup: Setup, asked: Asked, count: int) -> list[int]:
     return []
 
 
-def _own_rows(store: Store, session: Session) -> dict[int, Row]:
+def _what_is_kept(file: Path | None) -> str:
+    if file is None:
+        return "No file was named, so nothing is kept"
+    return f"What is done is kept in {file}; the same command goes on there"
+
+
+def _own_rows(store: Rows, session: Session) -> dict[int, Row]:
     """The rows that this search asked for; its file may have more, of another one."""
     return {number: store.rows[number] for number in session.wanted}

@@ -7,172 +7,14 @@ of them is the fastest.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from ascendsim.errors import AscendSimError, InputError
 from ascendsim.result import RunResult
 from ascendsim.terms import CoreKind, Pipe
-from ascendsim.tune.evaluation import DROPPED, LEFT_OUT, TIMED, Cell, Evaluator, Row, Setup
-from ascendsim.tune.space import DEFAULT, Value
-
-OBJECTIVES: Mapping[str, str] = {
-    "cycles": "cycles",
-    "peak_ub": "peak_ub_bytes",
-    "peak_l1": "peak_l1_bytes",
-    "workspace": "workspace_bytes",
-}
-"""What can be made small: the column of each objective."""
-CYCLES = "cycles"
-
-Cells = Mapping[str, Cell]
-"""A row by the names of its columns."""
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """What one value of a field comes to.
-
-    Attributes:
-        value: of the field.
-        timed: candidates with it that were timed.
-        best: the least objective of them, None where there are none.
-    """
-
-    value: Value
-    timed: int
-    best: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Sensitivity:
-    """How much a field matters.
-
-    Attributes:
-        field: its name.
-        effects: of each of its values.
-        spread: how much worse than the best of all the best candidate with its worst value is, as a share.
-    """
-
-    field: str
-    effects: tuple[Effect, ...]
-    spread: float
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of the makespan of one pipe, the mean of its cores: busy, lost to a cause, or without work."""
-
-    what: str
-    default_cycles: float
-    best_cycles: float
-
-    @property
-    def saved_cycles(self) -> float:
-        """What the best candidate spends less."""
-        return self.default_cycles - self.best_cycles
-
-
-@dataclass(frozen=True, slots=True)
-class Gain:
-    """The best candidate against the scenario as it stands.
-
-    Attributes:
-        default_cycles, best_cycles: makespans.
-        pipe: the pipe with the most work in the default, as reports call it.
-        parts: where its cycles go in both, the largest saving first; each side adds up to its makespan.
-        is_tie: the difference lies within the model's stated error.
-    """
-
-    default_cycles: int
-    best_cycles: int
-    pipe: str
-    parts: tuple[Part, ...]
-    is_tie: bool
-
-    @property
-    def share(self) -> float:
-        """What is gained of the default's makespan."""
-        return 1 - self.best_cycles / self.default_cycles if self.default_cycles else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a search has found.
-
-    Attributes:
-        setup: of the search.
-        objectives: what was to be small; with several, the front counts.
-        counts: candidates by what became of them, dropped ones by code.
-        ranked: those that were timed, best first.
-        front: of them, those that no other beats in every objective, by the first objective.
-        default: the scenario as it stands, None where it was not timed.
-        why_no_default: the reason then.
-        error: how far off the best one's makespan may be, as a share; None where the model states nothing.
-        ties: how many of the first ranks the model cannot tell apart, the best among them.
-        sensitivities: of each field, the most important first.
-        gain: of the best candidate, None without a default or a best.
-    """
-
-    setup: Setup
-    objectives: tuple[str, ...]
-    counts: Mapping[str, Mapping[str, int]]
-    ranked: tuple[Cells, ...]
-    front: tuple[Cells, ...]
-    default: Cells | None
-    why_no_default: str
-    error: float | None
-    ties: int
-    sensitivities: tuple[Sensitivity, ...]
-    gain: Gain | None
-
-    @property
-    def best(self) -> Cells | None:
-        """The best candidate."""
-        return self.ranked[0] if self.ranked else None
-
-    def us(self, cells: Cells) -> float:
-        """Return the makespan of a row in microseconds."""
-        cycles = cells[CYCLES]
-        assert isinstance(cycles, int)
-        return self.setup.scenario.load_device().microseconds(cycles)
-
-    def to_dict(self, top: int) -> dict[str, Any]:
-        """Return the answer as plain values, with the first ranks."""
-        return {
-            "scenario": self.setup.scenario.name,
-            "space": {f.name: list(f.values) for f in self.setup.space.fields},
-            "objectives": list(self.objectives),
-            "counts": {kind: dict(codes) for kind, codes in self.counts.items()},
-            "stated_error": self.error,
-            "ties": self.ties,
-            "ranked": [dict(cells) for cells in self.ranked[:top]],
-            "front": [dict(cells) for cells in self.front],
-            "default": None if self.default is None else dict(self.default),
-            "sensitivities": [
-                {
-                    "field": s.field,
-                    "spread": round(s.spread, 6),
-                    "values": [{"value": e.value, "timed": e.timed, "best": e.best} for e in s.effects],
-                }
-                for s in self.sensitivities
-            ],
-            "gain": None if self.gain is None else _gain_dict(self.gain),
-        }
-
-
-def _gain_dict(gain: Gain) -> dict[str, Any]:
-    return {
-        "default_cycles": gain.default_cycles,
-        "best_cycles": gain.best_cycles,
-        "share": round(gain.share, 6),
-        "is_tie": gain.is_tie,
-        "pipe": gain.pipe,
-        "parts": [
-            {"what": p.what, "default_cycles": round(p.default_cycles), "best_cycles": round(p.best_cycles)}
-            for p in gain.parts
-        ],
-    }
+from ascendsim.tuner.evaluation import DROPPED, LEFT_OUT, TIMED, Cell, Cells, Evaluator, Row, Setup
+from ascendsim.tuner.export import number_of
+from ascendsim.tuner.result import CYCLES, OBJECTIVES, Effect, Gain, Part, Sensitivity, TuneResult
+from ascendsim.tuner.space import DEFAULT, Value
 
 
 def check_objectives(names: Sequence[str]) -> tuple[str, ...]:
@@ -189,7 +31,7 @@ def check_objectives(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names) or (CYCLES,)
 
 
-def answer(setup: Setup, rows: Mapping[int, Row], objectives: Sequence[str]) -> Answer:
+def answer(setup: Setup, rows: Mapping[int, Row], objectives: Sequence[str]) -> TuneResult:
     """Return what a search has found; the best candidate and the default are timed again, with their causes.
 
     Args:
@@ -210,9 +52,10 @@ def answer(setup: Setup, rows: Mapping[int, Row], objectives: Sequence[str]) -> 
     error = _error(best_run)
     ties = _ties(ranked, wanted, columns[0], error)
     gain = _gain(evaluator, best_run, error) if is_timed and best_run is not None else None
-    return Answer(
+    return TuneResult(
         setup=setup,
         objectives=wanted,
+        rows=tuple(cells),
         counts=_counts(own),
         ranked=tuple(ranked),
         front=tuple(front(ranked, columns)),
@@ -240,11 +83,6 @@ def ranked_rows(setup: Setup, rows: Mapping[int, Row], objectives: Sequence[str]
     cells = [dict(zip(setup.columns, row, strict=True)) for row in rows.values()]
     timed = [row for row in cells if row["candidate"] != DEFAULT and row["status"] == TIMED]
     return sorted(timed, key=lambda row: (*(_number(row[c]) for c in columns), number_of(row)))
-
-
-def number_of(row: Cells) -> int:
-    """Return a candidate's number."""
-    return _number(row["candidate"])
 
 
 def _number(cell: Cell) -> int:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from ascendsim.errors import InputError
 from ascendsim.progress import Progress
-from ascendsim.tune.evaluation import Row, Setup
-from ascendsim.tune.executors import Executor
-from ascendsim.tune.space import DEFAULT
-from ascendsim.tune.store import Store
+from ascendsim.tuner.evaluation import Row, Setup
+from ascendsim.tuner.executors import Executor
+from ascendsim.tuner.space import DEFAULT
+from ascendsim.tuner.store import Rows
 
 MOST_POINTS = 1_000_000
 """Of a space that is looked through whole."""
@@ -29,7 +29,7 @@ class Session:
         total: how many there will be.
     """
 
-    store: Store
+    store: Rows
     executor: Executor
     progress: Progress
     total: int

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ascendsim.tune.evaluation import Row, Setup
-from ascendsim.tune.space import value_text
-from ascendsim.tune.store import FRACTIONS, TEXTS
+from ascendsim.tuner.evaluation import Row, Setup
+from ascendsim.tuner.space import value_text
+from ascendsim.tuner.store import FRACTIONS, TEXTS
 
 _KEY = b"ascendsim tune"
 

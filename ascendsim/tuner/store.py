@@ -21,9 +21,9 @@ from ascendsim.errors import InputError
 from ascendsim.files import is_file
 from ascendsim.runfolder import write_whole
 from ascendsim.scenario import Scenario
-from ascendsim.tune.constraints import check_names
-from ascendsim.tune.evaluation import Cell, Row, Setup
-from ascendsim.tune.space import Field, Space, Value, value_text
+from ascendsim.tuner.constraints import check_names
+from ascendsim.tuner.evaluation import Cell, Row, Setup
+from ascendsim.tuner.space import Field, Space, Value, value_text
 
 SCHEMA = 1
 JOURNAL = ".journal"
@@ -247,8 +247,29 @@ def journal_of(path: Path) -> Path:
     return path.with_name(path.name + JOURNAL)
 
 
-class Store:
-    """The results of a running search. Use as a context: whatever ends it, what is done is kept.
+class Rows:
+    """The rows of a running search, in memory."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, Row] = {}
+        self.resumed = 0
+        """How many rows were there before."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to keep."""
+
+    def add(self, row: Row) -> None:
+        """Keep a row."""
+        number = row[0]
+        assert isinstance(number, int)
+        self.rows[number] = row
+
+
+class Store(Rows):
+    """The results of a running search in a file. Use as a context: whatever ends it, what is done is kept.
 
     Args:
         path: the file.
@@ -262,11 +283,10 @@ class Store:
     def __init__(self, path: Path, table: Table, setup: Setup) -> None:
         self._path, self._table, self._setup = path, table, setup
         self._head = head_of(setup, path.parent)
-        self.rows: dict[int, Row] = {}
+        super().__init__()
         if is_file(path) or is_file(journal_of(path)):
             self._take_over()
         self.resumed = len(self.rows)
-        """How many rows were there before."""
         self._journal: IO[bytes] | None = None
 
     def _take_over(self) -> None:
@@ -292,11 +312,9 @@ class Store:
     def add(self, row: Row) -> None:
         """Keep a row."""
         assert self._journal is not None
-        number = row[0]
-        assert isinstance(number, int)
-        if number in self.rows:
+        if row[0] in self.rows:
             return
-        self.rows[number] = row
+        super().add(row)
         self._journal.write(json.dumps(row).encode() + b"\n")
         self._journal.flush()
 

@@ -6,14 +6,15 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any, Protocol, Self
 
 from ascendsim.errors import InputError
-from ascendsim.tune.evaluation import Evaluator, Row, Setup
+from ascendsim.tuner.evaluation import Evaluator, Row, Setup
 
 BATCH = 16
 """Candidates that go to a process at a time: neighbours share most of what they record."""
@@ -21,6 +22,10 @@ MOST_DEATHS = 3
 """Processes that a candidate may take along before the search gives up."""
 _ENDED = None
 """Told to a process that there is nothing left to do."""
+
+
+class Lost(InputError):
+    """Those who evaluate are gone, or cannot go on."""
 
 
 class Executor(Protocol):
@@ -108,7 +113,7 @@ class Processes:
         """Yield the rows of candidates as they come.
 
         Raises:
-            InputError: a candidate took several processes along.
+            Lost: a candidate took several processes along.
         """
         waiting = deque(_batches(numbers, self._count))
         while waiting or any(worker.left for worker in self._workers):
@@ -151,7 +156,7 @@ class Processes:
             deaths = self._deaths[left[0]] = self._deaths.get(left[0], 0) + 1
             if deaths == MOST_DEATHS:
                 point = ", ".join(f"{name} = {value}" for name, value in self._setup.values(left[0]).items())
-                raise InputError(
+                raise Lost(
                     f"candidate {left[0]} ({point}): {deaths} processes ended without a word while they evaluated it, "
                     f"the last with exit code {worker.process.exitcode}; the computer may be out of memory: use fewer "
                     "--workers, or leave the candidate out with --where"
@@ -162,9 +167,21 @@ class Processes:
     def _started(self) -> _Worker:
         here, there = self._context.Pipe()
         process = self._context.Process(target=_work, args=(self._setup, there), daemon=True)
-        process.start()
+        with _without_main():
+            process.start()
         there.close()
         return _Worker(process, here)
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Hide the program that runs: a new process would run it again, and a script that searches would search there."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _batches(numbers: Sequence[int], count: int) -> Iterable[list[int]]:

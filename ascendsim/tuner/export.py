@@ -8,6 +8,7 @@ they generate (set_FIELD, get_FIELD): asc-devkit docs, page on tiling data struc
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import tomli_w
@@ -16,10 +17,10 @@ from ascendsim.errors import InputError
 from ascendsim.machine import host_argument
 from ascendsim.op_host.softmax_grad_operator import SoftmaxGradOperatorTiling
 from ascendsim.op_host.softmax_outcome import SoftMaxTiling
+from ascendsim.runfolder import check_place, relocated, write_files
 from ascendsim.terms import ascendc_field
-from ascendsim.tune.answers import Cells
-from ascendsim.tune.evaluation import Setup, derived_of
-from ascendsim.tune.space import value_text
+from ascendsim.tuner.evaluation import Cells, Setup, derived_of
+from ascendsim.tuner.space import value_text
 
 SOFT_MAX_TILING = "SoftMaxTiling"
 _STRUCT_FIELD = "softMaxTilingData"
@@ -39,6 +40,13 @@ class Member:
     name: str
     kind: str
     value: int | float | bool | tuple[int, ...]
+
+
+def number_of(row: Cells) -> int:
+    """Return a candidate's number."""
+    number = row["candidate"]
+    assert isinstance(number, int)
+    return number
 
 
 def chosen(ranked: Sequence[Cells], number: int | None) -> Cells:
@@ -63,6 +71,28 @@ def chosen(ranked: Sequence[Cells], number: int | None) -> Cells:
     return row
 
 
+def write_candidate(setup: Setup, row: Cells, folder: Path) -> tuple[Path, ...]:
+    """Write a candidate's scenario and tiling header into a folder; return both files.
+
+    Args:
+        setup: of the search.
+        row: the candidate's.
+        folder: made if need be; other files in it stay.
+
+    Raises:
+        InputError: nothing can be written there.
+    """
+    check_place("--out", folder)
+    scenario = setup.scenario_of(number_of(row))
+    stem = f"{setup.scenario.name}_tuned"
+    contents = {
+        f"{stem}.toml": scenario_toml(setup, row, relocated(scenario.resolved(), scenario.folder, folder)),
+        f"{stem}_tiling.h": tiling_header(setup, row).encode(),
+    }
+    write_files(folder, contents)
+    return tuple(folder / name for name in contents)
+
+
 def scenario_toml(setup: Setup, row: Cells, relocated: Mapping[str, Any]) -> bytes:
     """Return a scenario that runs a candidate.
 
@@ -78,9 +108,13 @@ def scenario_toml(setup: Setup, row: Cells, relocated: Mapping[str, Any]) -> byt
     return ("\n".join(head) + "\n" + tomli_w.dumps(dict(relocated))).encode()
 
 
+def point_text(setup: Setup, row: Cells) -> str:
+    """Return what the fields of a candidate are, in words."""
+    return ", ".join(f"{f.name} = {_word(row[f.name])}" for f in setup.space.fields)
+
+
 def _said(setup: Setup, row: Cells) -> str:
-    fields = ", ".join(f"{f.name} = {_word(row[f.name])}" for f in setup.space.fields)
-    return f"{setup.scenario.name}, {fields}"
+    return f"{setup.scenario.name}, {point_text(setup, row)}"
 
 
 def _word(cell: object) -> str:
@@ -96,9 +130,7 @@ def class_name(setup: Setup) -> str:
 
 def tiling_header(setup: Setup, row: Cells) -> str:
     """Return the header of a candidate."""
-    number = row["candidate"]
-    assert isinstance(number, int)
-    scenario = setup.scenario_of(number)
+    scenario = setup.scenario_of(number_of(row))
     argument = host_argument(scenario)
     struct = argument.soft_max_tiling if isinstance(argument, SoftmaxGradOperatorTiling) else None
     derived = derived_of(scenario, argument)
