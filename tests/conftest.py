@@ -3,10 +3,14 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+from hypothesis import settings
 
 from ascendsim import cli
 from ascendsim.commands import terminal
 from ascendsim.device import Device, load_device
+
+settings.register_profile("no clock", deadline=None)
+settings.load_profile("no clock")  # a slow day is no failure
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
