@@ -69,8 +69,17 @@ def gm_bases_of(program: Program) -> tuple[tuple[int, ...], ...]:
     for number, template in enumerate(program.templates):
         places = (program.slots_of(number, slot) for slot in range(template.slots))
         bases = (program.slot_base_bytes[place] % GM_ALIGN_BYTES for place in places)
-        found.append(tuple(int(np.partition(b, len(b) // 2)[len(b) // 2]) if len(b) else 0 for b in bases))
+        found.append(tuple(map(_middle, bases)))
     return tuple(found)
+
+
+def _middle(numbers: Ints) -> int:
+    """The middle one of some numbers, 0 of none; most often all are alike."""
+    if not len(numbers):
+        return 0
+    first = int(numbers[0])
+    middle = len(numbers) // 2
+    return first if (numbers == first).all() else int(np.partition(numbers, middle)[middle])
 
 
 def template_schedule(template: Template, device: Device, gm_bases: tuple[int, ...] = ()) -> TemplateSchedule:

@@ -56,10 +56,10 @@ def check_lifetimes(program: Program, device: Device, accesses: Accesses) -> tup
 
 def sequences_of(program: Program) -> list[list[int]]:
     """Return the templates that cores call, each sequence once."""
-    calls = program.calls
+    order = np.argsort(program.calls["core"], kind="stable")
+    counts = np.bincount(program.calls["core"], minlength=program.core_count)
     found: dict[bytes, list[int]] = {}
-    for core in range(program.core_count):
-        templates = calls["template"][calls["core"] == core]
+    for templates in np.split(program.calls["template"][order], np.cumsum(counts)[:-1]):
         found.setdefault(templates.tobytes(), templates.tolist())
     return list(found.values())
 

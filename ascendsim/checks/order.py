@@ -14,7 +14,7 @@ the old numbers is noted beside it, so that `history` can say where in a core's 
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -78,6 +78,12 @@ class State:
     pending: tuple[tuple[Flag, tuple[Pending, ...]], ...] = ()
     held: tuple[tuple[Pipe, tuple[Held, ...]], ...] = ()
 
+    def marks(self) -> list[list[int]]:
+        """Return by pipe the places that clocks name, and the end of its log."""
+        clocks = [*self.clocks, *(p.clock for _, line in self.pending for p in line)]
+        clocks += [h.issued for _, line in self.held for h in line if h.issued is not None]
+        return _marks(clocks, self.logs)
+
 
 @dataclass(frozen=True, slots=True)
 class Shift:
@@ -132,11 +138,12 @@ class Trail:
     """What a walk leaves for `history`, which is seldom asked.
 
     Attributes:
-        before, after: by pipe, the marks of the state at its begin and those that became the marks of the next.
+        begin: the state in which it began.
+        after: by pipe, the marks that became those of the next state.
         rows: by pipe, begin, end and clock of rows that other cores can meet.
     """
 
-    before: list[list[int]]
+    begin: State
     after: list[list[int]]
     rows: list[list[tuple[int, ...]]]
 
@@ -163,7 +170,7 @@ class Trail:
         """
         at, more = np.zeros(place.shape, np.int64), np.zeros(place.shape, np.int64)
         first = 0
-        for q, marks in enumerate(self.before):
+        for q, marks in enumerate(self.begin.marks()):
             here = pipe == q
             at[here] = first + np.searchsorted(marks, np.minimum(place[here], marks[-1]))
             more[here] = np.maximum(place[here] - marks[-1], 0)
@@ -285,8 +292,6 @@ class _Walk:
     idle: set[Site] = field(default_factory=set)
     _shared: list[list[tuple[int, ...]]] = field(default_factory=list)
     """By pipe: begin, end and clock of rows that other cores can meet."""
-    _marks: list[list[int]] = field(default_factory=list)
-    """By pipe: the places that clocks of the begin name, and the end of its log."""
     _clocks: list[Clock] = field(default_factory=list)
     _logs: list[list[int]] = field(default_factory=list)
     _pending: dict[Flag, deque[Pending]] = field(default_factory=dict)
@@ -304,7 +309,6 @@ class _Walk:
         self._pending = {flag: deque(waiting) for flag, waiting in self.begin.pending}
         self._held = {pipe: deque(rows) for pipe, rows in self.begin.held}
         self._is_behind = self.begin.is_behind
-        self._marks = self._named()
 
     def take(self, template: int, steps: Iterable[Step]) -> None:
         """Run the rows of a template, or leave them behind."""
@@ -519,13 +523,19 @@ class _Walk:
 
     def _named(self) -> list[list[int]]:
         """By pipe: the places that clocks name, and the end of its log."""
-        clocks = [*self._clocks, *(p.clock for line in self._pending.values() for p in line)]
+        clocks = [*map(tuple, self._clocks), *(p.clock for line in self._pending.values() for p in line)]
         clocks += [h.issued for line in self._held.values() for h in line if h.issued is not None]
-        return [sorted({len(log), *(clock[q] for clock in clocks)}) for q, log in enumerate(self._logs)]
+        return _marks(clocks, self._logs)
 
     def trail(self, marks: list[list[int]]) -> "Trail":
         """Return what `history` needs, given the marks of the state afterwards."""
-        return Trail(self._marks, marks, self._shared)
+        return Trail(self.begin, marks, self._shared)
+
+
+def _marks(clocks: Sequence[tuple[int, ...]], logs: Sequence[Sequence[int]]) -> list[list[int]]:
+    """By pipe: the places in its log that clocks name, and the log's end."""
+    named = zip(*clocks, strict=True)
+    return [sorted({len(log), *places}) for log, places in zip(logs, named, strict=True)]
 
 
 def _overlapping(accesses: list[Access], log: list[int], known: int, access: Access) -> Iterator[int]:

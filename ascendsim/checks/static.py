@@ -16,7 +16,7 @@ from ascendsim.checks.sites import names_line
 from ascendsim.checks.unit_flag import check_unit_flags
 from ascendsim.device import Device
 from ascendsim.errors import Finding, Rule, Severity
-from ascendsim.isa.instruction import Row
+from ascendsim.isa.instruction import Row, TensorRef
 from ascendsim.isa.move import burst_geometry
 from ascendsim.isa.rules import API_PRODUCT, OOB_MASKED, RESERVED_UB
 from ascendsim.library import is_library
@@ -308,10 +308,8 @@ def _address_mix(program: Program, device: Device) -> Iterator[Finding]:
     buffers = [q for q in program.ques if q.num]
     if not buffers:
         return
-    refs = {ref for template in program.templates for ref in template.tensors}
+    refs = {ref for template in program.templates for ref in _placed_by_hand(template)}
     for ref in sorted(refs, key=lambda r: (r.address_bytes, r.name)):
-        if ref.buffer is Buffer.GM or ref.que >= 0 or ref.name in (FRAMEWORK_TMP, RESERVED_TMP):
-            continue
         for que in buffers:
             first, end = que.address_bytes, que.address_bytes + que.buffer_bytes * que.num
             is_same = device.buffer_of(TPosition(que.position)) is ref.buffer
@@ -319,6 +317,15 @@ def _address_mix(program: Program, device: Device) -> Iterator[Finding]:
                 got, wanted, place = f"0x{ref.address_bytes:x}", f"0x{first:x}", ref.buffer.name
                 fill = {"tensor": ref.name, "place": place}
                 yield BUF_ADDRMIX.finding(place, operand=que.name, got=got, wanted=wanted, fill=fill)
+
+
+def _placed_by_hand(template: Template) -> tuple[TensorRef, ...]:
+    """On-chip tensors of no queue, buffer or temp of the framework's."""
+
+    def is_loose(ref: TensorRef) -> bool:
+        return ref.buffer is not Buffer.GM and ref.que < 0 and ref.name not in (FRAMEWORK_TMP, RESERVED_TMP)
+
+    return template.kept("placed by hand", None, lambda: tuple(filter(is_loose, template.tensors)))
 
 
 def _parts(program: Program, device: Device, place: Buffer) -> str:

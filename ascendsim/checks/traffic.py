@@ -316,8 +316,7 @@ def _beyond_l2(program: Program, device: Device, traffic: Traffic) -> Iterator[F
 
 def idle_cores(program: Program) -> Iterator[Finding]:
     """W-TILE-IDLE: cores without any row, or a core that moves much more than the average of its kind."""
-    numbers = np.arange(program.core_count)
-    busy = np.isin(numbers, program.calls["core"])
+    busy = np.bincount(program.calls["core"], minlength=program.core_count) > 0
     calls = program.calls
     of_template = np.array([_moved_bytes(t) for t in program.templates], np.float64)
     moved = np.bincount(calls["core"], of_template[calls["template"]], program.core_count).astype(np.int64)
