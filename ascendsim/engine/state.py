@@ -464,26 +464,31 @@ def _fixed(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: in
     )
 
 
+def _same(fields: dict[int, str]) -> tuple[list[int], list[int]]:
+    """Fields of the table and the schedule columns that they are."""
+    return list(fields), [SCHEDULE_COLUMNS.index(name) for name in fields.values()]
+
+
+_SAME = _same({
+    Field.KIND: "kind", Field.PIPE: "pipe", Field.STARTUP: "startup", Field.WARM: "startup_warm",
+    Field.OCCUPANCY: "occupancy", Field.DRAIN: "drain",
+})  # fmt: skip
+_SAME_MORE = _same({
+    More.BYTES: "bytes", More.LINK: "link", More.STARTUP_HIT: "startup_hit", More.WARM_HIT: "startup_warm_hit",
+    More.LINK_HIT: "link_hit", More.SLOT: "slot", More.OFFSET: "gm_offset", More.ROWS: "gm_rows",
+    More.LENGTH: "gm_length", More.PITCH: "gm_pitch", More.CROSS: "cross", More.WRITES: "writes",
+    More.BYPASS: "bypass",
+})  # fmt: skip
+
+
 def _table(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: int) -> tuple[Ints, Ints]:
     column = dict(zip(SCHEDULE_COLUMNS, program.table, strict=True))
     rows = program.table.shape[1]
     table, more = np.zeros((rows, FIELDS), np.int64), np.zeros((rows, MORE_FIELDS), np.int64)
     if not rows:
         return table, more
-    same = {
-        Field.KIND: "kind", Field.PIPE: "pipe", Field.STARTUP: "startup", Field.WARM: "startup_warm",
-        Field.OCCUPANCY: "occupancy", Field.DRAIN: "drain",
-    }  # fmt: skip
-    same_more = {
-        More.BYTES: "bytes", More.LINK: "link", More.STARTUP_HIT: "startup_hit", More.WARM_HIT: "startup_warm_hit",
-        More.LINK_HIT: "link_hit", More.SLOT: "slot", More.OFFSET: "gm_offset", More.ROWS: "gm_rows",
-        More.LENGTH: "gm_length", More.PITCH: "gm_pitch", More.CROSS: "cross", More.WRITES: "writes",
-        More.BYPASS: "bypass",
-    }  # fmt: skip
-    for field, name in same.items():
-        table[:, field] = column[name]
-    for one, name in same_more.items():
-        more[:, one] = column[name]
+    table[:, _SAME[0]] = program.table[_SAME[1]].T
+    more[:, _SAME_MORE[0]] = program.table[_SAME_MORE[1]].T
     transfers, bypass = column["kind"] == Kind.TRANSFER, column["bypass"] > 0
     clash = np.zeros(len(table), np.int64)
     for classes, link, cap, rows in (
@@ -508,15 +513,17 @@ def _table(program: ScheduleInput, caps: Ints, own_channels: int, mode_flags: in
 
 def _unit_uses(program: ScheduleInput, table: Ints) -> tuple[Ints, Ints]:
     """`unit_use` and `unit_of`; the table's rows get their Field.UNIT."""
+    work = (table[:, Field.KIND] == Kind.EXEC) | (table[:, Field.KIND] == Kind.TRANSFER)
+    table[work, Field.UNIT] = 0
+    flag = program.column("unit_flag")
+    if not flag.any():
+        return np.zeros((0, UNIT_USE_FIELDS), np.int64), np.zeros(0, np.int64)
     sets = [np.array(units, np.int64) for t in program.templates for units in t.unit_sets]
     ends = np.cumsum([0, *map(len, sets)], dtype=np.int64)
     before = np.cumsum([0, *(len(t.unit_sets) for t in program.templates)], dtype=np.int64)
     lengths = [len(t) for t in program.templates]
     at = program.column("unit_set") + np.repeat(before[:-1], lengths)
-    flag = program.column("unit_flag")
     rows = np.flatnonzero(flag)
-    work = (table[:, Field.KIND] == Kind.EXEC) | (table[:, Field.KIND] == Kind.TRANSFER)
-    table[work, Field.UNIT] = 0
     table[rows, Field.UNIT] = np.arange(1, len(rows) + 1)
     use = np.zeros((len(rows), UNIT_USE_FIELDS), np.int64)
     use[:, UnitUse.FLAG] = flag[rows]
