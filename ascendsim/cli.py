@@ -34,7 +34,7 @@ from ascendsim.errors import (
     Rejected,
     Severity,
 )
-from ascendsim.files import parse_toml
+from ascendsim.files import is_file, parse_toml
 from ascendsim.progress import COMPILING
 
 if TYPE_CHECKING:
@@ -641,7 +641,9 @@ def tune(
     objectives: Annotated[
         list[str] | None,
         typer.Option(
-            "--objective", help="cycles (default), peak_ub, peak_l1 or workspace; several ask for their Pareto front."
+            "--objective",
+            help="cycles (default), peak_ub, peak_l1 or workspace, repeatable: several ask for their Pareto front.",
+            metavar="NAME",
         ),
     ] = None,
     search: Annotated[
@@ -652,14 +654,16 @@ def tune(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of a random or guided search.")] = 0,
     executor: Annotated[
-        str, typer.Option(help="processes (default), or dask://ADDRESS of a cluster's scheduler (extra cluster).")
+        str, typer.Option(help="processes (default), or dask://HOST:PORT of a cluster's scheduler (extra cluster).")
     ] = "processes",
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default one a core.")] = None,
     file: Annotated[
         Path | None,
         typer.Option("--out", help="Results, .csv or .parquet (extra parquet); default out/tune_NAME.csv or .parquet."),
     ] = None,
-    picture: Annotated[Path | None, typer.Option(help="Draw cycles against the second objective, as PNG.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw all candidates over the first two objectives, FILE.png.")
+    ] = None,
     top: Annotated[int, typer.Option(min=1, help="Candidates to list.")] = 10,
     as_json: AsJson = False,
 ) -> None:
@@ -668,12 +672,13 @@ def tune(
     The same command goes on where an interrupted one stopped. Exit code 1 if no candidate can be timed.
     """
     from ascendsim import show_tune
+    from ascendsim.runfolder import check_png, write_file
     from ascendsim.scenario import load_scenario
     from ascendsim.tuner.parts import parts_of
     from ascendsim.tuner.request import Asked, search_for
 
     if picture is not None:
-        _need_folder("--picture", picture.parent)
+        check_png("--picture", picture)
     loaded = load_scenario(scenario, parse_changes(changes))
     target = file or Path("out") / f"tune_{loaded.name}{'.parquet' if find_spec('pyarrow') else '.csv'}"
     asked = Asked(tuple(vary or ()), tuple(where or ()), tuple(objectives or ()), search, samples, seed, target)
@@ -682,15 +687,15 @@ def tune(
         with _progress() as progress:
             found = search_for(loaded, asked, parts, progress)
     except _Interrupted:
-        err.print(f"what is done is kept in {target}; the same command goes on there", soft_wrap=True)
+        if is_file(target):
+            err.print(f"what is done is kept in {target}; the same command goes on there", soft_wrap=True)
         raise
     files = [target]
     if picture is not None:
         from ascendsim.plot.pareto import pareto_png
-        from ascendsim.runfolder import write_files
 
         if found.best is not None:
-            write_files(picture.parent, {picture.name: pareto_png(found)})
+            write_file("--picture", picture, pareto_png(found))
             files.append(picture)
     if as_json:
         _print_json(found.to_dict(top) | {"files": [str(one) for one in files]})
@@ -709,7 +714,9 @@ def export(
     results: Annotated[Path, typer.Argument(help="Results of ascendsim tune, .csv or .parquet.", metavar="RESULTS")],
     candidate: Annotated[int | None, typer.Option(min=1, help="Another one than the best, by its number.")] = None,
     folder: Annotated[Path, typer.Option("--out", help="Folder for the two files.")] = Path("out"),
-    objectives: Annotated[list[str] | None, typer.Option("--objective", help="By which the best is the best.")] = None,
+    objectives: Annotated[
+        list[str] | None, typer.Option("--objective", help="By which the best is the best, repeatable.", metavar="NAME")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the best candidate of a search as a scenario, and as a tiling header for the host side in AscendC."""
