@@ -13,7 +13,7 @@ def tune_html(found: TuneResult) -> str:
     first, *more = show_tune.head(found)
     parts = [title(f"Search for a tiling of {first}"), *map(_line, more)]
     if found.best is None:
-        return box([*parts, _line("no candidate was timed")])
+        return box([*parts, _line(show_tune.nothing_timed(found))])
     parts += [
         _line(show_tune.ranking_title(found, TOP)),
         _table(show_tune.heads(found), show_tune.ranking_rows(found, TOP)),
@@ -23,7 +23,9 @@ def tune_html(found: TuneResult) -> str:
     if len(found.objectives) > 1:
         numbers = ", ".join(str(row["candidate"]) for row in found.front[:TOP])
         more_of_it = ", ..." if len(found.front) > TOP else ""
-        parts.append(_line(f"Pareto front: {len(found.front)} candidates, numbers {numbers}{more_of_it}"))
+        parts.append(
+            _line(f"Pareto front: {show_tune.count_text(len(found.front), 'candidate')}, numbers {numbers}{more_of_it}")
+        )
     parts += [
         _line(show_tune.sensitivity_title(found)),
         _table(("field", "spread", ""), show_tune.effect_rows(found)),

@@ -113,9 +113,34 @@ def check_place(option: str, target: Path) -> None:
     """Raise InputError unless a folder is there or can be made, and files can be written into it."""
     if exists(target) and not target.is_dir():
         raise InputError(f"{option} {target}: is a file; name a folder")
-    there = next(path for path in (target.absolute(), *target.absolute().parents) if exists(path))
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+    there = _what_is_there(target)
+    if not _takes_files(there):
         raise InputError(f"{option} {target}: nothing can be written into {there}; name another folder")
+
+
+def check_file(option: str, target: Path) -> None:
+    """Raise InputError unless a file can be written there."""
+    if os.path.isdir(target):  # noqa: PTH112 - Path.is_dir raises for names that no file can have
+        raise InputError(f"{option} {target}: is a folder; name a file")
+    there = _what_is_there(target.parent)
+    if not _takes_files(there):
+        raise InputError(f"{option} {target}: nothing can be written into {there}; name another file")
+
+
+def _what_is_there(target: Path) -> Path:
+    """A folder, or what is there on the way to it."""
+    return next(path for path in (target.absolute(), *target.absolute().parents) if exists(path))
+
+
+def _takes_files(there: Path) -> bool:
+    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+
+
+def check_png(option: str, target: Path) -> None:
+    """Raise InputError unless a picture can be written there; its name says what it is."""
+    if target.suffix != ".png":
+        raise InputError(f"{option} {target}: want a name that ends in .png")
+    check_file(option, target)
 
 
 def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
@@ -130,6 +155,19 @@ def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
             write_whole(folder / name, content)
     except OSError as error:
         raise InputError(f"--out {folder}: cannot write: {error.strerror}") from None
+
+
+def write_file(option: str, target: Path, content: bytes) -> None:
+    """Write a file whole; its folder is made if need be.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(target, content)
+    except OSError as error:
+        raise InputError(f"{option} {target}: cannot be written: {error.strerror}") from None
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from ascendsim.aligned import columns
 from ascendsim.tuner.evaluation import DROPPED, LEFT_OUT, TIMED, Cells
 from ascendsim.tuner.result import CYCLES, OBJECTIVES, TOP, Gain, Sensitivity, TuneResult
-from ascendsim.tuner.space import value_text
+from ascendsim.tuner.space import DEFAULT, value_text
 
 MOST_EFFECTS = 12
 """Values of a field that the table of effects shows: those next to the best one."""
@@ -18,7 +18,7 @@ def page(found: TuneResult, top: int = TOP) -> Iterator[str]:
     """Yield what the command prints, line by line; `top` ranks are listed."""
     yield from head(found)
     if found.best is None:
-        yield "no candidate was timed"
+        yield nothing_timed(found)
         return
     yield ""
     yield from _ranking(found, top)
@@ -42,7 +42,8 @@ def head(found: TuneResult) -> Iterator[str]:
     """Yield what was looked through, and what became of it."""
     setup = found.setup
     fields = ", ".join(f"{f.name} ({len(f.values)})" for f in setup.space.fields)
-    yield f"{setup.scenario.name} on {setup.scenario.load_device().name}: {setup.space.count} points of {fields}"
+    points = f"{count_text(setup.space.count, 'point')} of {fields}"
+    yield f"{setup.scenario.name} on {setup.scenario.load_device().name}: {points}"
     for constraint in setup.constraints:
         yield f"where {constraint.text}"
     timed = sum(found.counts.get(TIMED, {}).values())
@@ -50,6 +51,13 @@ def head(found: TuneResult) -> Iterator[str]:
     for kind in (DROPPED, LEFT_OUT):
         for code, count in found.counts.get(kind, {}).items():
             yield f"  {count} {kind}: {code}"
+
+
+def nothing_timed(found: TuneResult) -> str:
+    """Return that there is no best candidate, and what is wrong with the first."""
+    first = next((row for row in found.rows if row["candidate"] != DEFAULT and row["status"] == DROPPED), None)
+    why = "" if first is None else f"; number {first['candidate']}, {first['code']}: {first['reason']}"
+    return f"no candidate was timed{why}"
 
 
 def _ranking(found: TuneResult, top: int) -> Iterator[str]:
@@ -74,10 +82,12 @@ def tie_text(found: TuneResult) -> str:
     """Return which candidates the model cannot tell apart."""
     if found.error is None:
         return "The model states no error for this kernel on this part, so no differences are called ties."
-    text = f"The model may be off by {found.error:.1%} here (nine times in ten): "
+    text = f"The model may be off by {found.error:.1%} here (nine times in ten)"
+    if len(found.ranked) == 1:
+        return f"{text}."
     if found.ties == 1:
-        return f"{text}the best is ahead by more than that."
-    return f"{text}the {found.ties} marked = cannot be told apart."
+        return f"{text}: the best is ahead by more than that."
+    return f"{text}: the {found.ties} marked = cannot be told apart."
 
 
 def heads(found: TuneResult) -> tuple[str, ...]:
@@ -138,7 +148,7 @@ def _effects(sensitivity: Sensitivity) -> str:
 
 def _front(found: TuneResult, top: int) -> Iterator[str]:
     shown = found.front[:top]
-    yield f"Pareto front of {' and '.join(found.objectives)}: {len(found.front)} candidates"
+    yield f"Pareto front of {' and '.join(found.objectives)}: {count_text(len(found.front), 'candidate')}"
     rows = [heads(found), *(_cells(found, len(found.ranked) + 1, row) for row in shown)]
     yield from columns([row[1:] for row in rows], left=())
 
@@ -176,6 +186,11 @@ def part_rows(found: TuneResult) -> list[tuple[str, ...]]:
     least = _LEAST_PART * found.gain.default_cycles
     shown = [p for p in found.gain.parts if abs(p.saved_cycles) >= least]
     return [(p.what, f"{p.default_cycles:.0f}", f"{p.best_cycles:.0f}", f"{-p.saved_cycles:+.0f}") for p in shown]
+
+
+def count_text(count: int, what: str) -> str:
+    """Return how many of something there are."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _text(cell: object) -> str:

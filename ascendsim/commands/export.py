@@ -13,7 +13,9 @@ def export(
     results: Annotated[Path, typer.Argument(help="Results of ascendsim tune, .csv or .parquet.", metavar="RESULTS")],
     candidate: Annotated[int | None, typer.Option(min=1, help="Another one than the best, by its number.")] = None,
     folder: Annotated[Path, typer.Option("--out", help="Folder for the two files.")] = Path("out"),
-    objectives: Annotated[list[str] | None, typer.Option("--objective", help="By which the best is the best.")] = None,
+    objectives: Annotated[
+        list[str] | None, typer.Option("--objective", help="By which the best is the best, repeatable.", metavar="NAME")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the best candidate of a search as a scenario, and as a tiling header for the host side in AscendC."""

@@ -8,9 +8,10 @@ import typer
 
 from ascendsim.commands.bar import progress_bar
 from ascendsim.commands.interrupt import Interrupted
-from ascendsim.commands.options import AsJson, Changes, Scenario, need_folder, parse_changes
+from ascendsim.commands.options import AsJson, Changes, Scenario, parse_changes
 from ascendsim.commands.terminal import Exit, err, print_json, print_lines, wide
 from ascendsim.errors import InputError
+from ascendsim.files import is_file
 
 if TYPE_CHECKING:
     from ascendsim.tuner.parts import Workers
@@ -35,7 +36,9 @@ def tune(
     objectives: Annotated[
         list[str] | None,
         typer.Option(
-            "--objective", help="cycles (default), peak_ub, peak_l1 or workspace; several ask for their Pareto front."
+            "--objective",
+            help="cycles (default), peak_ub, peak_l1 or workspace, repeatable: several ask for their Pareto front.",
+            metavar="NAME",
         ),
     ] = None,
     search: Annotated[
@@ -46,14 +49,16 @@ def tune(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of a random or guided search.")] = 0,
     executor: Annotated[
-        str, typer.Option(help="processes (default), or dask://ADDRESS of a cluster's scheduler (extra cluster).")
+        str, typer.Option(help="processes (default), or dask://HOST:PORT of a cluster's scheduler (extra cluster).")
     ] = "processes",
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default one a core.")] = None,
     file: Annotated[
         Path | None,
         typer.Option("--out", help="Results, .csv or .parquet (extra parquet); default out/tune_NAME.csv or .parquet."),
     ] = None,
-    picture: Annotated[Path | None, typer.Option(help="Draw cycles against the second objective, as PNG.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw all candidates over the first two objectives, FILE.png.")
+    ] = None,
     top: Annotated[int, typer.Option(min=1, help="Candidates to list.")] = 10,
     as_json: AsJson = False,
 ) -> None:
@@ -62,12 +67,13 @@ def tune(
     The same command goes on where an interrupted one stopped. Exit code 1 if no candidate can be timed.
     """
     from ascendsim import show_tune
+    from ascendsim.runfolder import check_png
     from ascendsim.scenario import load_scenario
     from ascendsim.tuner.parts import parts_of
     from ascendsim.tuner.request import Asked, search_for
 
     if picture is not None:
-        need_folder("--picture", picture.parent)
+        check_png("--picture", picture)
     loaded = load_scenario(scenario, parse_changes(changes))
     target = file or Path("out") / f"tune_{loaded.name}{'.parquet' if find_spec('pyarrow') else '.csv'}"
     asked = Asked(tuple(vary or ()), tuple(where or ()), tuple(objectives or ()), search, samples, seed, target)
@@ -76,7 +82,8 @@ def tune(
         with progress_bar() as progress:
             found = search_for(loaded, asked, parts, progress)
     except Interrupted:
-        err.print(f"what is done is kept in {target}; the same command goes on there", soft_wrap=True)
+        if is_file(target):
+            err.print(f"what is done is kept in {target}; the same command goes on there", soft_wrap=True)
         raise
     files = [target]
     if picture is not None and found.best is not None:
@@ -102,6 +109,6 @@ def _workers(executor: str, workers: int | None) -> "Workers":
 
 def _draw(found: "TuneResult", picture: Path) -> None:
     from ascendsim.plot.pareto import pareto_png  # with what it draws with
-    from ascendsim.runfolder import write_files
+    from ascendsim.runfolder import write_file
 
-    write_files(picture.parent, {picture.name: pareto_png(found)})
+    write_file("--picture", picture, pareto_png(found))

@@ -140,7 +140,7 @@ def _sensitivities(setup: Setup, timed: Sequence[Cells], column: str) -> tuple[S
     for field in setup.space.fields:
         effects = tuple(_effect(field.name, value, timed, column) for value in field.values)
         worst = max(effect.best for effect in effects if effect.best is not None)
-        found.append(Sensitivity(field.name, effects, worst / least - 1))
+        found.append(Sensitivity(field.name, effects, max(1, worst) / least - 1))
     return tuple(sorted(found, key=lambda one: -one.spread))
 
 

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import ModuleType, TracebackType
@@ -91,6 +92,7 @@ class Processes:
     def __enter__(self) -> Self:
         if self._context.get_start_method() == "forkserver":
             self._context.set_forkserver_preload([__name__])
+            resource_tracker.ensure_running()  # to begin, it would let Ctrl-C through again
         self._workers = [self._started() for _ in range(self._count)]
         return self
 
@@ -167,21 +169,28 @@ class Processes:
     def _started(self) -> _Worker:
         here, there = self._context.Pipe()
         process = self._context.Process(target=_work, args=(self._setup, there), daemon=True)
-        with _without_main():
+        with _alone():
             process.start()
         there.close()
         return _Worker(process, here)
 
 
 @contextmanager
-def _without_main() -> Iterator[None]:
-    """Hide the program that runs: a new process would run it again, and a script that searches would search there."""
+def _alone() -> Iterator[None]:
+    """Begin processes that have nothing of this program, which a script that searches would run again, and no Ctrl-C.
+
+    Ctrl-C goes to all processes of a terminal; blocked here, it is blocked in new ones from their first moment on.
+    """
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
+    blocks = hasattr(signal, "pthread_sigmask")
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if blocks else set()
     try:
         yield
     finally:
         sys.modules["__main__"] = main
+        if blocks:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _batches(numbers: Sequence[int], count: int) -> Iterable[list[int]]:

@@ -35,7 +35,8 @@ class ParquetTable:
 
     def load(self, path: Path) -> tuple[dict[str, Any], list[list[Any]]]:
         """Return the head and the cells of each row."""
-        table = pq.read_table(io.BytesIO(path.read_bytes()))
+        file = pq.ParquetFile(io.BytesIO(path.read_bytes()), pre_buffer=False)
+        table = file.read(use_threads=False)  # threads of it that still begin when Python ends abort the process
         head = json.loads((table.schema.metadata or {})[_KEY])
         columns = [column.to_pylist() for column in table.columns]
         return head, [table.column_names, *map(list, zip(*columns, strict=True))]

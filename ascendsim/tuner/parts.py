@@ -58,13 +58,13 @@ def parts_of(search: str, workers: Workers, file: Path | None) -> Parts:
 
 def local(workers: int | None) -> Callable[[Setup], Executor]:
     """Return an executor of this machine: processes, or with one worker this process itself."""
-    count = usable_cores() if workers is None else workers
-    return Here if count == 1 else lambda setup: Processes(setup, count)
+    most = usable_cores() if workers is None else workers
+    return Here if most == 1 else lambda setup: Processes(setup, min(most, setup.space.count + 1))
 
 
 def _cluster(address: str) -> Callable[[Setup], Executor]:
     if not address.startswith(CLUSTER):
-        raise InputError(f"--executor {address}: want processes, or {CLUSTER}ADDRESS such as dask://127.0.0.1:8786")
+        raise InputError(f"--executor {address}: want processes, or {CLUSTER}HOST:PORT such as dask://127.0.0.1:8786")
     found: Callable[[Setup], Executor] = _extra("cluster", "--executor").cluster(address)
     return found
 

@@ -12,6 +12,7 @@ import io
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol, Self
@@ -19,7 +20,7 @@ from typing import IO, Any, Protocol, Self
 from ascendsim import __version__
 from ascendsim.errors import InputError
 from ascendsim.files import is_file
-from ascendsim.runfolder import write_whole
+from ascendsim.runfolder import check_file, write_whole
 from ascendsim.scenario import Scenario
 from ascendsim.tuner.constraints import check_names
 from ascendsim.tuner.evaluation import Cell, Row, Setup
@@ -281,6 +282,7 @@ class Store(Rows):
     """
 
     def __init__(self, path: Path, table: Table, setup: Setup) -> None:
+        check_file("--out", path)
         self._path, self._table, self._setup = path, table, setup
         self._head = head_of(setup, path.parent)
         super().__init__()
@@ -315,20 +317,28 @@ class Store(Rows):
         if row[0] in self.rows:
             return
         super().add(row)
-        self._journal.write(json.dumps(row).encode() + b"\n")
-        self._journal.flush()
+        try:
+            self._journal.write(json.dumps(row).encode() + b"\n")
+            self._journal.flush()
+        except OSError as error:
+            raise InputError(
+                f"--out {self._path}: cannot be written: {error.strerror}; make room, and the same command goes on "
+                "with what is done"
+            ) from None
 
     def __exit__(self, *_: object) -> None:
         assert self._journal is not None
-        self._journal.close()
+        with suppress(OSError):  # a full disk; what could not be written was told
+            self._journal.close()
         rows = [self.rows[number] for number in sorted(self.rows)]
         try:
-            write_whole(self._path, self._table.dump(self._head, self._setup.columns, rows, self._setup))
+            if rows:
+                write_whole(self._path, self._table.dump(self._head, self._setup.columns, rows, self._setup))
             journal_of(self._path).unlink(missing_ok=True)
         except OSError as error:
             raise InputError(
-                f"--out {self._path}: cannot be written: {error.strerror}; what is done stands in "
-                f"{journal_of(self._path)}"
+                f"--out {self._path}: cannot be written: {error.strerror}; make room, and the same command goes on "
+                f"with what is done, which stands in {journal_of(self._path)}"
             ) from None
 
 

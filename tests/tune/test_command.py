@@ -159,7 +159,10 @@ def test_a_header_of_lists_words_and_a_users_kernel(tmp_path):
         (("--vary", "tile_m=4", "--samples", "3"), "--samples: an exhaustive search looks at all candidates"),
         (("--vary", "tile_m=4", "--objective", "speed"), "--objective speed: unknown; choose from cycles, peak_ub, "),
         (("--vary", "tile_m=4", "--out", "r.xlsx"), "--out r.xlsx: want a name that ends in .csv or .parquet"),
-        (("--vary", "tile_m=4", "--executor", "slurm"), "--executor slurm: want processes, or dask://ADDRESS such as "),
+        (
+            ("--vary", "tile_m=4", "--executor", "slurm"),
+            "--executor slurm: want processes, or dask://HOST:PORT such as ",
+        ),
         (
             ("--vary", "tile_m=4", "--executor", "dask://127.0.0.1:1", "--workers", "2"),
             "--workers: a cluster has its own",

@@ -46,7 +46,10 @@ def test_what_it_says_of_itself(found):
     )
     nothing = asc.tune("vector_add", vary={"block_dim": [999]}, workers=1)
     assert repr(nothing) == "TuneResult(vector_add, 0 of 1 timed, none timed)"
-    assert str(nothing).splitlines()[-1] == "no candidate was timed"
+    assert str(nothing).splitlines()[-1] == (
+        "no candidate was timed; number 1, refused: block_dim 999 is more than the 48 AIVs of the device: it runs as "
+        "several rounds, which is not simulated; set block_dim=48 or less"
+    )
 
 
 def test_the_command_prints_the_same_and_goes_on_with_the_same_file(found, tmp_path):
@@ -153,7 +156,7 @@ def test_a_picture(found):
         ({"seed": -1}, "seed=-1: must be a whole number of at least 0"),
         ({"workers": 0}, "workers=0: must be a whole number of at least 1, None for one a core, or dask://HOST:PORT"),
         ({"workers": True}, "workers=True: must be a whole number of at least 1, None for one a core, or dask://"),
-        ({"workers": "slurm"}, "--executor slurm: want processes, or dask://ADDRESS such as dask://127.0.0.1:8786"),
+        ({"workers": "slurm"}, "--executor slurm: want processes, or dask://HOST:PORT such as dask://127.0.0.1:8786"),
         ({"out": "r.xlsx"}, "--out r.xlsx: want a name that ends in .csv or .parquet"),
     ],
 )
