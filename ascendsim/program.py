@@ -71,9 +71,17 @@ class Kept:
 
 
 class RowForm(Kept):
-    """All of a row but its kernel line and step: two rows of one form do the same to the same tensors."""
+    """All of a row but its kernel line and step: two rows of one form do the same to the same tensors.
 
-    __slots__ = ()
+    Attributes:
+        touched: as of its rows.
+    """
+
+    __slots__ = ("touched",)
+
+    def __init__(self, touched: Ranges) -> None:
+        super().__init__()
+        self.touched = touched
 
 
 class RowForms:
@@ -93,7 +101,7 @@ class RowForms:
         found = []
         for row in rows:
             if row.body is not None:
-                found.append(RowForm())
+                found.append(RowForm(row.touched))
                 continue
             dst, src0, src1, src2 = row.dst, row.src0, row.src1, row.src2
             operands = (
@@ -107,12 +115,12 @@ class RowForms:
             key = (named, row.params, row.mask_hi, row.mask_lo, row.scalar_bits, row.register, row.que, operands)
             form = self._forms.get(key)
             if form is None:
-                form = self._forms[key] = RowForm()
                 shape = (named, row.params, row.mask_hi, row.mask_lo, row.operand_types)
-                known = self._touched.get(shape)
-                if known is None:
-                    known = self._touched[shape] = row.touched
-                row.touched = known
+                touched = self._touched.get(shape)
+                if touched is None:
+                    touched = self._touched[shape] = row.touched
+                row.touched = touched
+                form = self._forms[key] = RowForm(touched)
             found.append(form)
         return tuple(found)
 
@@ -149,10 +157,7 @@ class Touched(NamedTuple):
     end: int
 
 
-def _touched(row: Row, form: RowForm) -> tuple[Touched, ...]:
-    ranges = form.answer("touched", None, lambda: row.touched)
-    if not ranges:
-        return ()
+def _touched(row: Row, ranges: Ranges) -> tuple[Touched, ...]:
     operands, found = dict(row.operands), []
     for role, first, end in ranges:
         start = operands[role].offset_bytes
@@ -204,8 +209,9 @@ class Template:
 
     @cached_property
     def touched(self) -> tuple[tuple[Touched, ...], ...]:
-        """What each row touches; rows of one form are asked once."""
-        return tuple([_touched(row, form) for row, form in zip(self.rows, self.forms, strict=True)])
+        """What each row touches."""
+        forms = zip(self.rows, self.forms, strict=True)
+        return tuple([_touched(row, form.touched) if form.touched else () for row, form in forms])
 
     def __len__(self) -> int:
         return len(self.columns["op"])

@@ -204,7 +204,7 @@ def _rows_with_findings(template: Template, device: Device) -> tuple[Row, ...]:
         return any(check(row, tensors, device, "") for check in row.op.checks)
 
     def find() -> tuple[Row, ...]:
-        rows = zip(template.rows, template.forms, strict=True)
+        rows = [(row, form) for row, form in zip(template.rows, template.forms, strict=True) if row.op.checks]
         return tuple(row for row, form in rows if form.answer("has findings", device, partial(is_wrong, row)))
 
     return template.kept("rows with findings", device, find)
