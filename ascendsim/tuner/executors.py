@@ -5,9 +5,10 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -15,10 +16,11 @@ from types import ModuleType, TracebackType
 from typing import Any, Protocol, Self
 
 from ascendsim.errors import InputError
+from ascendsim.terms import ceil_div
 from ascendsim.tuner.evaluation import Evaluator, Row, Setup
 
 BATCH = 16
-"""Candidates that go to a process at a time: neighbours share most of what they record."""
+"""Candidates that go to a process at a time, at most: neighbours share most of what they record."""
 MOST_DEATHS = 3
 """Processes that a candidate may take along before the search gives up."""
 _ENDED = None
@@ -72,6 +74,36 @@ class _Worker:
     left: deque[int] = field(default_factory=deque)
 
 
+class Stretches:
+    """Candidates that nobody has been given yet: for each process neighbours, which share most of what they record.
+
+    A process whose stretch is at its end goes on with the latter half of the longest.
+
+    Args:
+        numbers: the candidates.
+        count: processes.
+    """
+
+    def __init__(self, numbers: Sequence[int], count: int) -> None:
+        edges = [len(numbers) * place // count for place in range(count + 1)]
+        self._left = [deque(numbers[first:end]) for first, end in pairwise(edges)]
+
+    def __bool__(self) -> bool:
+        return any(self._left)
+
+    def take(self, place: int) -> list[int]:
+        """Return the next candidates of a process, towards the end ever fewer, so that all end at about one time."""
+        own = self._left[place]
+        if not own:
+            longest = max(self._left, key=len)
+            own.extend(reversed([longest.pop() for _ in range(ceil_div(len(longest), 2))]))
+        return [own.popleft() for _ in range(max(1, min(BATCH, len(own) // 4)))]
+
+    def give_back(self, place: int, numbers: Sequence[int]) -> None:
+        """Take candidates back that a process has not answered; they come first."""
+        self._left[place].extendleft(reversed(numbers))
+
+
 class Processes:
     """Evaluates in processes of this machine.
 
@@ -117,25 +149,25 @@ class Processes:
         Raises:
             Lost: a candidate took several processes along.
         """
-        waiting = deque(_batches(numbers, self._count))
+        waiting = Stretches(numbers, self._count)
         while waiting or any(worker.left for worker in self._workers):
-            for worker in self._workers:
+            for place, worker in enumerate(self._workers):
                 if waiting and not worker.left:
-                    self._give(worker, waiting)
+                    self._give(place, worker, waiting)
             busy = [worker for worker in self._workers if worker.left]
             ready = wait([w.link for w in busy] + [w.process.sentinel for w in busy])
             for worker in busy:
                 if worker.link in ready or worker.process.sentinel in ready:
                     yield from self._taken(worker, waiting)
 
-    def _give(self, worker: _Worker, waiting: "deque[list[int]]") -> None:
-        worker.left.extend(waiting.popleft())
+    def _give(self, place: int, worker: _Worker, waiting: Stretches) -> None:
+        worker.left.extend(waiting.take(place))
         try:
             worker.link.send(list(worker.left))
         except OSError:
             self._replace(worker, waiting)
 
-    def _taken(self, worker: _Worker, waiting: "deque[list[int]]") -> Iterator[Row]:
+    def _taken(self, worker: _Worker, waiting: Stretches) -> Iterator[Row]:
         """Rows that have come from a process; one that died is replaced."""
         try:
             while worker.left and worker.link.poll():
@@ -150,7 +182,7 @@ class Processes:
         if worker.left and not worker.process.is_alive() and not worker.link.poll():
             self._replace(worker, waiting)
 
-    def _replace(self, worker: _Worker, waiting: "deque[list[int]]") -> None:
+    def _replace(self, worker: _Worker, waiting: Stretches) -> None:
         worker.process.join()
         worker.link.close()
         left = list(worker.left)
@@ -163,8 +195,9 @@ class Processes:
                     f"the last with exit code {worker.process.exitcode}; the computer may be out of memory: use fewer "
                     "--workers, or leave the candidate out with --where"
                 )
-            waiting.appendleft(left)
-        self._workers[self._workers.index(worker)] = self._started()
+        place = self._workers.index(worker)
+        waiting.give_back(place, left)
+        self._workers[place] = self._started()
 
     def _started(self) -> _Worker:
         here, there = self._context.Pipe()
@@ -191,15 +224,6 @@ def _alone() -> Iterator[None]:
         sys.modules["__main__"] = main
         if blocks:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _batches(numbers: Sequence[int], count: int) -> Iterable[list[int]]:
-    """Neighbours together, towards the end ever fewer, so that all processes end at about the same time."""
-    first = 0
-    while first < len(numbers):
-        length = max(1, min(BATCH, (len(numbers) - first) // (2 * count)))
-        yield list(numbers[first : first + length])
-        first += length
 
 
 def _work(setup: Setup, link: Connection) -> None:
