@@ -3,7 +3,7 @@
 // height is the share of its time that the pipe was at work (grey on top: held by a wait).
 
 const GUTTER = 118, RULER = 34, HEADER = 20, LANE = 20, BAR = 15, STEPS = 13, NARROW = 2, LABELLED = 24, MAP_BAND = 9, SCROLLBAR = 8;
-const MOST_ARROWS = 300;
+const MOST_ARROWS = 300, HATCH = 6;
 const LEAST_SHARE = 1e-6; // of a column; less is what rounding leaves of nothing
 
 class Theme {
@@ -20,19 +20,21 @@ class Theme {
     this.patterns = new Map();
   }
 
-  /** Slanted lines of a colour. */
-  hatch(context, colour) {
+  /** Slanted lines of a colour, HATCH pixels apart, moved to the right by some. */
+  hatch(context, colour, by = 0) {
     if (!this.patterns.has(colour)) {
       const tile = document.createElement("canvas");
-      tile.width = tile.height = 6;
+      tile.width = tile.height = HATCH;
       const pen = tile.getContext("2d");
       pen.strokeStyle = colour;
       pen.lineWidth = 1.4;
-      for (const at of [-6, 0, 6]) { pen.moveTo(at, 6); pen.lineTo(at + 6, 0); }
+      for (const at of [-HATCH, 0, HATCH]) { pen.moveTo(at, HATCH); pen.lineTo(at + HATCH, 0); }
       pen.stroke();
       this.patterns.set(colour, context.createPattern(tile, "repeat"));
     }
-    return this.patterns.get(colour);
+    const pattern = this.patterns.get(colour);
+    pattern.setTransform(new DOMMatrix().translate(by, 0));
+    return pattern;
   }
 }
 
@@ -186,31 +188,37 @@ class Painter {
 
   // What does not hang on where the view is in time or from top to bottom is drawn in pieces, once for each zoom.
 
-  /** Put the pieces in view where they belong. */
+  /** Put the pieces in view where they belong; draw at once a view that has nothing in common with the last one. */
   bodies({ context, width, height, ratio }) {
-    const { view, pieces } = this, { level, shift } = view, wide = Math.round(SIDE * level.grain * ratio), tall = Math.round(SIDE * ratio);
-    pieces.show([level, view.meant, view.stepsShown, [...view.folded].join(), this.theme.patterns]);
-    const left = Math.round(GUTTER * ratio) - Math.round(shift * ratio), top = Math.round((RULER - view.scroll) * ratio);
-    const columns = (width - GUTTER) / (SIDE * level.grain), start = shift / (SIDE * level.grain);
-    context.setTransform(1, 0, 0, 1, 0, 0);
-    let count = 0;
-    for (let down = Math.floor(view.scroll / SIDE); down * SIDE < view.scroll + height - RULER; down++) {
-      for (let across = Math.floor(start); across < start + columns; across++, count++) {
+    const { view, pieces } = this, { level, shift, scroll } = view, { grain } = level, wide = Math.round(SIDE * grain * ratio), tall = Math.round(SIDE * ratio);
+    const first = Math.round(shift / grain), last = first + Math.ceil((width - GUTTER) / grain), bottom = scroll + height - RULER;
+    const seen = { left: Math.floor(first / SIDE), right: Math.ceil(last / SIDE), top: Math.floor(scroll / SIDE), bottom: Math.ceil(bottom / SIDE) };
+    const left = Math.round(GUTTER * ratio) - Math.round(shift * ratio), top = Math.round((RULER - scroll) * ratio);
+    if (pieces.follows(seen, [level, view.meant, view.stepsShown, [...view.folded].join(), this.theme.patterns])) {
+      context.setTransform(1, 0, 0, 1, 0, 0);
+      for (let down = seen.top; down < seen.bottom; down++) for (let across = seen.left; across < seen.right; across++) {
         const picture = pieces.get(across, down, wide, tall, (its) => this.piece(prepared(its, ratio, this.theme.ground, wide, tall), level, across, down));
         context.drawImage(picture, left + across * wide, top + down * tall);
       }
+      pieces.keep(2 * (seen.right - seen.left) * (seen.bottom - seen.top));
+    } else {
+      context.setTransform(ratio, 0, 0, ratio, left + seen.left * wide, top + seen.top * tall);
+      this.body(context, new Stretch(level, first, last, (first - seen.left * SIDE) * grain), scroll, bottom, seen.top * SIDE);
     }
-    pieces.keep(2 * count);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
   }
 
   /** Draw what lies in a square: its number in time, and from top to bottom. */
   piece(context, level, across, down) {
-    this.context = context;
-    this.stretch = new Stretch(level, across * SIDE, (across + 1) * SIDE, 0);
+    this.body(context, new Stretch(level, across * SIDE, (across + 1) * SIDE, 0), down * SIDE, (down + 1) * SIDE, down * SIDE);
+  }
+
+  /** Draw a stretch of the lanes between two of their heights, one of which is at the top of the context. */
+  body(context, stretch, top, bottom, zero) {
+    Object.assign(this, { context, stretch });
     for (const line of this.view.lines()) {
-      const y = line.y - down * SIDE;
-      if (y + line.height <= 0 || y >= SIDE) continue;
+      if (line.y + line.height <= top || line.y >= bottom) continue;
+      const y = line.y - zero;
       if (line.steps) this.stepsBody(line.lane, y); else if (line.lane) this.laneBody(line.lane, y); else this.coreBody(line, y);
     }
   }
@@ -258,7 +266,7 @@ class Painter {
       context.fillRect(left, top, right - left - (right - left > 4 ? 0.6 : 0), BAR);
     });
     context.globalAlpha = 1;
-    context.fillStyle = theme.hatch(context, theme.wait);
+    context.fillStyle = theme.hatch(context, theme.wait, this.stretch.hatchedFrom);
     each(boxes.wait, (row, left, right) => context.fillRect(left, top + 2, right - left, BAR - 4));
     context.strokeStyle = theme.wait;
     each(boxes.wait, (row, left, right) => { if (right - left > 6) context.strokeRect(left + 0.5, top + 2.5, right - left - 1, BAR - 5); });
@@ -348,7 +356,7 @@ class Painter {
     for (const [first, last] of this.head.gaps[core] ?? []) {
       const a = Math.max(stretch.left, stretch.x(first)), b = Math.min(stretch.right, stretch.x(last));
       if (b <= a) continue;
-      context.fillStyle = theme.hatch(context, theme.gap);
+      context.fillStyle = theme.hatch(context, theme.gap, stretch.hatchedFrom);
       context.fillRect(a, top, b - a, height);
     }
   }

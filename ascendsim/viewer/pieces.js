@@ -1,7 +1,7 @@
 "use strict";
 // Pictures of the lanes, cut in squares that stay as long as the zoom does: to pan is to put them elsewhere.
 
-const SIDE = 240; // of a square: columns, and pixels from top to bottom; a multiple of the 6 pixels of a hatching
+const SIDE = 240; // of a square: columns, and pixels from top to bottom; a multiple of HATCH
 const BEYOND = 16; // pixels that a box may reach over an edge; boxes of a whole run would be too wide to be drawn sharply
 
 /** Columns of a zoom level, from one up to another, and where the first of them is drawn. */
@@ -11,6 +11,8 @@ class Stretch {
   }
 
   get right() { return this.columnAt(this.last); }
+  /** Hatchings begin where the level's columns do, so that they go on from one piece to the next. */
+  get hatchedFrom() { return (this.left - this.first * this.level.grain) % HATCH; }
   columnAt(column) { return this.left + (column - this.first) * this.level.grain; }
   x(cycle) { return this.left + (cycle - this.level.from) * this.level.scale - this.first * this.level.grain; }
   /** The cycle at which a column begins. */
@@ -19,15 +21,24 @@ class Stretch {
 
 class Pieces {
   constructor() {
-    Object.assign(this, { known: new Map(), free: [], key: [] });
+    Object.assign(this, { known: new Map(), free: [], key: [], seen: null });
   }
 
-  /** Forget all that is known if it showed something else. */
-  show(key) {
-    if (key.length === this.key.length && key.every((part, i) => part === this.key[i])) return;
+  /** Forget all that shows something else than what is seen now. */
+  forget() {
     this.free.push(...this.known.values());
     this.known.clear();
-    this.key = key;
+    this.seen = null;
+  }
+
+  /** Whether half of the squares that are seen were seen last and show the same (`key`): then it is worth while to keep them. */
+  follows(seen, key) {
+    if (key.some((part, i) => part !== this.key[i])) this.forget();
+    const before = this.seen;
+    Object.assign(this, { seen, key });
+    if (!before) return false;
+    const shared = (from, to) => Math.max(0, Math.min(seen[to], before[to]) - Math.max(seen[from], before[from]));
+    return shared("left", "right") * shared("top", "bottom") * 2 >= (seen.right - seen.left) * (seen.bottom - seen.top);
   }
 
   /** The picture at a place of the grid, (number of the square in time, from top to bottom); made by `draw` if it is new. */

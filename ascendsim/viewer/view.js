@@ -184,7 +184,10 @@ class View {
     if (isOn && !this.hasRoomForSteps) this.say("marked steps are shown when you zoom in");
   }
 
-  say(text) { document.getElementById("status").textContent = text; }
+  say(text) {
+    const status = document.getElementById("status");
+    status.textContent = status.title = text;
+  }
 
   // ---- selecting
 

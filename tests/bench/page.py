@@ -1,6 +1,7 @@
 """Print how a page of a million rows does in a headless browser: its bytes, how long it takes, and frames a second.
 
-Frames are counted while the view moves through the run, once for each zoom; the browser draws at most 60 a second.
+Frames are counted while the view moves through the run, once for each zoom; the browser draws at most 60 a second. How
+many it draws hangs on what else the machine does, the processor time of a frame much less.
 `python tests/bench/page.py [WIDTH HEIGHT]`, needs a browser (see tests/viewer/browser.py).
 """
 
@@ -36,6 +37,17 @@ MOVES = """(async (share, frames) => {
 })(%s, %s)"""
 
 
+def moved(browser, page, share):
+    """Frames a second, ms of script for each (median), ms of processor time of all of the browser for each."""
+    before = _processor_seconds(browser)
+    frames, script = page.run(MOVES % (json.dumps(share), FRAMES))
+    return frames, script, 1000 * (_processor_seconds(browser) - before) / FRAMES
+
+
+def _processor_seconds(browser):
+    return sum(process["cpuTime"] for process in browser.ask("SystemInfo.getProcessInfo")["processInfo"])
+
+
 def main(width=1280, height=800):
     result = asc.run("softmaxgrad_960x960_float", set=SHAPES | {"machine.values": "none"})
     begun = time.process_time()
@@ -46,11 +58,11 @@ def main(width=1280, height=800):
         file.write_text(text, encoding="utf-8")
         page = browser.open(file, width, height)
         ready = page.run("viewer.milliseconds")
-        speeds = [page.run(MOVES % (json.dumps(share), FRAMES)) for share in SHARES]
+        speeds = [moved(browser, page, share) for share in SHARES]
     print(f"{len(result.timeline):,} rows, {len(text):,} bytes, made in {written:.1f} s, shown in {ready / 1000:.1f} s")
-    print(f"{width} x {height} pixels, frames a second and ms of script for each (median):")
-    for share, (frames, script) in zip(SHARES, speeds, strict=True):
-        print(f"  {share:>6.1%} of the run in view: {frames:4.0f} {script:6.1f}")
+    print(f"{width} x {height} pixels, frames a second, for each ms of script (median) and of processor time (mean):")
+    for share, speed in zip(SHARES, speeds, strict=True):
+        print("  {:>6.1%} of the run in view: {:4.0f} {:6.1f} {:6.1f}".format(share, *speed))
 
 
 if __name__ == "__main__":
