@@ -8,7 +8,7 @@ from ascendsim.isa.fixpipe import FixpipeParamsV220
 from ascendsim.isa.load import LoadData2DParams
 from ascendsim.isa.mmad import MmadParams
 from ascendsim.isa.nd2nz import Nd2NzParams
-from ascendsim.machine import _loaded, _prepare
+from ascendsim.machine import _prepare, loaded_scenario
 from ascendsim.memory import LocalTensor, place_in_gm
 from ascendsim.op_host.softmax import get_soft_max_grad_max_tmp_size, soft_max_grad_tiling_func
 from ascendsim.op_kernel.softmax_grad import SoftMaxShapeInfo, softmax_grad, softmax_grad_front
@@ -55,7 +55,7 @@ def recorded(name):
     changes = dict(SCENARIOS[name])
     if name == "softmaxgrad_half_front":
         changes |= rows(64, 256, "grad", "src") | rows(64, 16, "dst")
-    ready = _prepare(_loaded(ROOT / f"scenarios/{name}.toml", changes), with_data=False)
+    ready = _prepare(loaded_scenario(ROOT / f"scenarios/{name}.toml", changes), with_data=False)
     recording = record(ready.kernel, ready.device, ready.block_dim, ready.gm, (ready.argument,))
     assert recording.complete
     return recording.program, ready.device, True
