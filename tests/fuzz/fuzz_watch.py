@@ -34,7 +34,7 @@ RUN_FILES = {
     *("report.html", "memory_info.json", "PipeUtilization.csv"),
 }
 _TEMPORARY = re.compile(r"\..*\.[0-9a-f]{8}")
-_JSON_COMMANDS = ("run", "check", "devices", "tmpsize", "plan", "why", "compare", "inspect")
+_JSON_COMMANDS = ("run", "check", "devices", "tmpsize", "plan", "why", "compare", "inspect", "tune", "export")
 
 
 class Hang(BaseException):
