@@ -7,31 +7,22 @@ who evaluated what, or when.
 """
 
 import csv
-import hashlib
 import io
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from ascendsim import __version__
 from ascendsim.errors import InputError
 from ascendsim.files import is_file
 from ascendsim.runfolder import check_file, write_whole
-from ascendsim.scenario import Scenario, scenario_from
-from ascendsim.tuner.constraints import check_names
 from ascendsim.tuner.evaluation import DROPPED, LEFT_OUT, TIMED, Cell, Cells, Row, Setup
-from ascendsim.tuner.space import DEFAULT, Space, Value, value_text
-from ascendsim.tuner.space import Field as SpaceField
+from ascendsim.tuner.head import AGAIN, DAMAGE, check_schema, difference, head_of, setup_of
+from ascendsim.tuner.space import DEFAULT, Field, Value, value_text
 
-SCHEMA = 1
 JOURNAL = ".journal"
 """What a journal's name ends in, behind that of its file."""
 _COMMENT = "# ascendsim tune "
@@ -41,9 +32,6 @@ FRACTIONS = frozenset({"bound_share"})
 """Columns of numbers that are not whole."""
 TEXTS = frozenset({"status", "code", "bound", _FINDINGS, "digest", "reason"})
 """Columns of texts."""
-_DAMAGE = (ValueError, LookupError, TypeError, OverflowError, RecursionError)
-"""What reading damaged files raises."""
-_AGAIN = "remove the file and search again"
 
 
 class Table(Protocol):
@@ -84,94 +72,6 @@ class CsvTable:
 
 def _cell_text(cell: Cell) -> str:
     return "" if cell is None else value_text(cell) if isinstance(cell, int | str) else repr(cell)
-
-
-def head_of(setup: Setup, place: Path) -> dict[str, Any]:
-    """Return what a search is, as plain values: a file belongs to it if it says the same.
-
-    Args:
-        setup: of the search.
-        place: the folder of its results, from where the files of the scenario are named.
-    """
-    scenario = setup.scenario
-    names_files = scenario.kernel is not None or any(spec.file is not None for spec in scenario.tensors.values())
-    return {
-        "schema": SCHEMA,
-        "ascendsim": __version__,
-        "setup": setup_digest(setup),
-        "where": list(setup.where),
-        "space": [
-            {"field": field.name, "keys": list(field.keys), "values": list(field.values)}
-            for field in setup.space.fields
-        ],
-        "folder": Path(os.path.relpath(scenario.folder, place)).as_posix() if names_files else ".",
-        "scenario": scenario.resolved(),
-    }
-
-
-def setup_digest(setup: Setup) -> str:
-    """Return SHA-256 over what rows are a function of beside the point: scenario, device, and a kernel's own file."""
-    scenario = setup.scenario
-    h = hashlib.sha256(json.dumps(scenario.resolved(), sort_keys=True).encode())
-    h.update(scenario.load_device().model_dump_json(by_alias=True).encode())
-    h.update(kernel_digest(scenario).encode())
-    return h.hexdigest()
-
-
-def kernel_digest(scenario: Scenario) -> str:
-    """Return SHA-256 of the file of a user's own kernel, "" where there is none.
-
-    Raises:
-        InputError: the file is not there.
-    """
-    if scenario.kernel is None:
-        return ""
-    path = scenario.folder / scenario.kernel.partition(":")[0]
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise InputError(f"kernel = {scenario.kernel!r}: {path} cannot be read: {error.strerror}") from None
-
-
-class _FieldHead(BaseModel):
-    """A field of a space as a head has it."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
-    field: str
-    keys: list[str]
-    values: list[int | bool | str]
-
-
-class _Head(BaseModel):
-    """What a head must be to be read; `head_of` writes it."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
-    number: int = Field(alias="schema")
-    ascendsim: str
-    setup: str
-    where: list[str]
-    space: list[_FieldHead] = Field(min_length=1)
-    folder: str
-    scenario: dict[str, Any]
-
-
-def setup_of(head: Mapping[str, Any], file: Path) -> Setup:
-    """Return the setup that the head of a file describes.
-
-    Raises:
-        InputError: it describes none.
-    """
-    try:
-        found = _Head.model_validate(head)
-        space = Space(tuple(SpaceField(f.field, tuple(f.keys), tuple(f.values)) for f in found.space))
-        scenario = scenario_from(deepcopy(found.scenario), file.parent / found.folder / file.name)
-        setup = Setup(scenario, space, tuple(found.where))
-        check_setup(setup)
-        setup.values(DEFAULT)
-    except (InputError, *_DAMAGE) as error:
-        what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        raise InputError(f"{file}: damaged: its first line describes no search ({what}); {_AGAIN}") from None
-    return setup
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +123,7 @@ def _read(path: Path, table: Table) -> list[_Lines]:
             found.append(_Lines(path, head, lines[0], lines[1:]))
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
-        except (csv.Error, *_DAMAGE) as error:
+        except (csv.Error, *DAMAGE) as error:
             raise InputError(
                 f"{path}: no results of ascendsim tune, or damaged ({error}); name another file, or remove it and "
                 "search again"
@@ -232,7 +132,7 @@ def _read(path: Path, table: Table) -> list[_Lines]:
     if is_file(journal):
         found.append(_read_journal(journal))
     for one in found:
-        _check_head(one.file, one.head)
+        check_schema(one.file, one.head)
         if one.head != found[0].head:
             raise InputError(
                 f"{one.file}: is of another search than {path}; remove it, or name another file for this search with "
@@ -249,7 +149,7 @@ def _read_journal(journal: Path) -> _Lines:
         return _Lines(journal, first["head"], first["columns"], list(map(json.loads, lines[1:])))
     except OSError as error:
         raise InputError(f"{journal}: cannot be read: {error.strerror}") from None
-    except _DAMAGE:
+    except DAMAGE:
         raise InputError(
             f"{journal}: damaged: no journal of ascendsim tune; remove it, and what only it holds is searched again"
         ) from None
@@ -264,7 +164,7 @@ def _rows(found: Sequence[_Lines], setup: Setup) -> dict[int, Row]:
     rows: dict[int, Row] = {}
     for one in found:
         if one.columns != list(setup.columns):
-            raise InputError(f"{one.file}: damaged: its columns are not those of its search; {_AGAIN}")
+            raise InputError(f"{one.file}: damaged: its columns are not those of its search; {AGAIN}")
         for cells in one.rows:
             row = _typed(cells, setup, one.file)
             rows[number_of_row(row)] = row
@@ -278,14 +178,6 @@ def number_of_row(row: Row) -> int:
     return number
 
 
-def _check_head(file: Path, head: Mapping[str, Any]) -> None:
-    schema = head.get("schema") if isinstance(head, dict) else None
-    if schema != SCHEMA:
-        newer = isinstance(schema, int) and schema > SCHEMA
-        what = "is newer than this version of ascendsim; upgrade" if newer else "is no schema of results"
-        raise InputError(f"{file}: schema = {schema!r} {what}; this version reads schema {SCHEMA}")
-
-
 def _typed(cells: Any, setup: Setup, file: Path) -> Row:
     """Cells as numbers, words and None, whatever the file had them as."""
     fields = {field.name: field for field in setup.space.fields}
@@ -293,10 +185,10 @@ def _typed(cells: Any, setup: Setup, file: Path) -> Row:
         row = tuple(_typed_cell(name, cell, fields) for name, cell in zip(setup.columns, cells, strict=True))
         if _is_sound(dict(zip(setup.columns, row, strict=True)), setup):
             return row
-    except _DAMAGE:
+    except DAMAGE:
         pass
     number = cells[0] if isinstance(cells, list) and cells else "?"
-    raise InputError(f"{file}: damaged: the row of candidate {number} is none of this search; {_AGAIN}")
+    raise InputError(f"{file}: damaged: the row of candidate {number} is none of this search; {AGAIN}")
 
 
 def _is_sound(row: Cells, setup: Setup) -> bool:
@@ -311,7 +203,7 @@ def _is_sound(row: Cells, setup: Setup) -> bool:
     return row["status"] in (DROPPED, LEFT_OUT)
 
 
-def _typed_cell(name: str, cell: Any, fields: Mapping[str, SpaceField]) -> Cell:
+def _typed_cell(name: str, cell: Any, fields: Mapping[str, Field]) -> Cell:
     if cell is None or cell == "":
         return cell if name == _FINDINGS else None
     if name in fields:
@@ -328,7 +220,7 @@ def _fraction(cell: Any) -> float:
     return number
 
 
-def _field_value(text: str, field: SpaceField) -> Value:
+def _field_value(text: str, field: Field) -> Value:
     """A value of a field, or what the scenario as it stands has, which may lie outside of the space."""
     if text in map(value_text, field.values):
         return field.read(text)
@@ -385,9 +277,10 @@ class Store(Rows):
         found = _read(self._path, self._table)
         head = found[0].head
         if head != self._head:
-            setup_of(head, found[0].file)  # which says what is damaged
+            if head.get("ascendsim") == self._head["ascendsim"]:
+                setup_of(head, found[0].file)  # which says what is damaged
             raise InputError(
-                f"--out {self._path}: holds {_difference(head, self._head)}; name another file, or remove it"
+                f"--out {self._path}: holds {difference(head, self._head)}; name another file, or remove it"
             )
         self.rows = _rows(found, self._setup)
 
@@ -432,26 +325,3 @@ class Store(Rows):
                 f"--out {self._path}: cannot be written: {error.strerror}; make room, and the same command goes on "
                 f"with what is done, which stands in {journal_of(self._path)}"
             ) from None
-
-
-def _difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    """What another search is, in words."""
-    before, now = there.get("ascendsim"), here["ascendsim"]
-    if before != now:
-        return f"a search of ascendsim {before}, whose numbers may differ from those of {now}"
-    if there.get("space") != here["space"]:
-        fields = ", ".join(f"{f['field']} ({len(f['values'])} values)" for f in there.get("space", []))
-        return f"a search of another space: {fields or 'none'}"
-    if there.get("where") != here["where"]:
-        return f"a search under other constraints: {'; '.join(there.get('where', [])) or 'none'}"
-    return "a search of another scenario, device or kernel file"
-
-
-def check_setup(setup: Setup) -> None:
-    """Refuse constraints over names that nothing has.
-
-    Raises:
-        InputError: names the constraint and its column.
-    """
-    numbers = [*(f.name for f in setup.space.fields), *setup.given, *setup.derived_names]
-    check_names(setup.constraints, dict.fromkeys(numbers), setup.words)
