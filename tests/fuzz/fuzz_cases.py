@@ -552,7 +552,7 @@ def tune(random, place):
     if random.random() < 0.6:
         argv, files = tune_case(random, {"s.toml": small, "v.toml": add}, kernel)
     else:
-        argv, files = export_case(random, tune_results(place / "tuned", add, tuple(kernel.items())))
+        argv, files = export_case(random, tune_results(place.with_name("tuned"), add, tuple(kernel.items())))
     return Case("tune", [text.replace("\x00", "0") for text in argv], files)
 
 

@@ -1,5 +1,6 @@
 """Calls the command in this process, as fast as that goes, and says what a user should never see."""
 
+import gc
 import io
 import json
 import os
@@ -119,6 +120,7 @@ def told_by(argv):
     sys.argv = ["ascendsim", *argv]
     old = sys.stdout, sys.stderr
     code, escaped, summary = None, "", ""
+    thresholds = gc.get_threshold()
     signal.setitimer(signal.ITIMER_REAL, LIMIT_S)
     try:
         sys.stdout, sys.stderr = out, err
@@ -130,6 +132,7 @@ def told_by(argv):
         summary = f"{type(error).__name__} at {_place(error)}"
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        gc.set_threshold(*thresholds)  # a search has others, which only a process of its own should keep
         cli.out._buffer.clear()
         sys.stdout, sys.stderr = old
     return Told(int(code or 0), _text(out), _text(err), escaped, summary)
