@@ -125,6 +125,12 @@ def check_file(option: str, target: Path) -> None:
     there = _what_is_there(target.parent)
     if not _takes_files(there):
         raise InputError(f"{option} {target}: nothing can be written into {there}; name another file")
+    try:
+        _temporary(target).stat()
+    except FileNotFoundError:
+        return
+    except OSError as error:  # such as a name of 300 characters
+        raise InputError(f"{option} {target}: cannot be written: {error.strerror}") from None
 
 
 def _what_is_there(target: Path) -> Path:
@@ -172,12 +178,17 @@ def write_file(option: str, target: Path, content: bytes) -> None:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file under a temporary name beside it, then rename it, so that nobody sees half of it."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    temporary = _temporary(path)
     try:
         temporary.write_bytes(content)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _temporary(path: Path) -> Path:
+    """A name beside a file's that nothing has."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}")
 
 
 def _contents(

@@ -23,7 +23,7 @@ from ascendsim import __version__
 from ascendsim.errors import AscendSimError, InputError
 from ascendsim.tuner.evaluation import Evaluator, Row, Setup
 from ascendsim.tuner.executors import BATCH, Executor, Lost
-from ascendsim.tuner.store import kernel_digest
+from ascendsim.tuner.head import kernel_digest
 
 CONNECT_SECONDS = 10
 """How long a scheduler, and then a worker, is waited for."""

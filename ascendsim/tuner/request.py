@@ -10,11 +10,12 @@ from ascendsim.scenario import Scenario
 from ascendsim.tuner.answers import answer, check_objectives
 from ascendsim.tuner.evaluation import Row, Setup
 from ascendsim.tuner.executors import Lost
+from ascendsim.tuner.head import check_setup
 from ascendsim.tuner.parts import Parts
 from ascendsim.tuner.result import TuneResult
 from ascendsim.tuner.search import Session, all_numbers, random_numbers, with_default
 from ascendsim.tuner.space import parse_space
-from ascendsim.tuner.store import Rows, Store, check_setup
+from ascendsim.tuner.store import Rows, Store
 
 SEARCHES = ("exhaustive", "random", "guided")
 _PART = 5

@@ -7,26 +7,22 @@ who evaluated what, or when.
 """
 
 import csv
-import hashlib
 import io
 import json
-import os
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol, Self
 
-from ascendsim import __version__
 from ascendsim.errors import InputError
 from ascendsim.files import is_file
 from ascendsim.runfolder import check_file, write_whole
-from ascendsim.scenario import Scenario
-from ascendsim.tuner.constraints import check_names
-from ascendsim.tuner.evaluation import Cell, Row, Setup
-from ascendsim.tuner.space import Field, Space, Value, value_text
+from ascendsim.tuner.evaluation import DROPPED, LEFT_OUT, TIMED, Cell, Cells, Row, Setup
+from ascendsim.tuner.head import AGAIN, DAMAGE, check_schema, difference, head_of, setup_of
+from ascendsim.tuner.space import DEFAULT, Field, Value, value_text
 
-SCHEMA = 1
 JOURNAL = ".journal"
 """What a journal's name ends in, behind that of its file."""
 _COMMENT = "# ascendsim tune "
@@ -78,60 +74,6 @@ def _cell_text(cell: Cell) -> str:
     return "" if cell is None else value_text(cell) if isinstance(cell, int | str) else repr(cell)
 
 
-def head_of(setup: Setup, place: Path) -> dict[str, Any]:
-    """Return what a search is, as plain values: a file belongs to it if it says the same.
-
-    Args:
-        setup: of the search.
-        place: the folder of its results, from where the files of the scenario are named.
-    """
-    scenario = setup.scenario
-    names_files = scenario.kernel is not None or any(spec.file is not None for spec in scenario.tensors.values())
-    return {
-        "schema": SCHEMA,
-        "ascendsim": __version__,
-        "setup": setup_digest(setup),
-        "where": list(setup.where),
-        "space": [
-            {"field": field.name, "keys": list(field.keys), "values": list(field.values)}
-            for field in setup.space.fields
-        ],
-        "folder": Path(os.path.relpath(scenario.folder, place)).as_posix() if names_files else ".",
-        "scenario": scenario.resolved(),
-    }
-
-
-def setup_digest(setup: Setup) -> str:
-    """Return SHA-256 over what rows are a function of beside the point: scenario, device, and a kernel's own file."""
-    scenario = setup.scenario
-    h = hashlib.sha256(json.dumps(scenario.resolved(), sort_keys=True).encode())
-    h.update(scenario.load_device().model_dump_json(by_alias=True).encode())
-    h.update(kernel_digest(scenario).encode())
-    return h.hexdigest()
-
-
-def kernel_digest(scenario: Scenario) -> str:
-    """Return SHA-256 of the file of a user's own kernel, "" where there is none.
-
-    Raises:
-        InputError: the file is not there.
-    """
-    if scenario.kernel is None:
-        return ""
-    path = scenario.folder / scenario.kernel.partition(":")[0]
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise InputError(f"kernel = {scenario.kernel!r}: {path} cannot be read: {error.strerror}") from None
-
-
-def setup_of(head: Mapping[str, Any], place: Path) -> Setup:
-    """Return the setup that a head describes; `place` is the folder of its results."""
-    space = Space(tuple(Field(f["field"], tuple(f["keys"]), tuple(f["values"])) for f in head["space"]))
-    scenario = Scenario.model_validate({**head["scenario"], "folder": place / head["folder"]})
-    return Setup(scenario, space, tuple(head["where"]))
-
-
 @dataclass(frozen=True, slots=True)
 class Results:
     """What a file of results holds.
@@ -153,77 +95,112 @@ def load_results(path: Path, table: Table) -> Results:
     """
     if not is_file(path) and not is_file(journal_of(path)):
         raise InputError(f"{path}: no such file; ascendsim tune SCENARIO --vary FIELD=VALUES --out {path} makes one")
-    head, rows = _read(path, table)
-    setup = setup_of(head, path.parent)
-    return Results(setup, {int(row[0]): _typed(row, setup, path) for row in rows})
+    found = _read(path, table)
+    setup = setup_of(found[0].head, found[0].file)
+    return Results(setup, _rows(found, setup))
 
 
-def _read(path: Path, table: Table) -> tuple[dict[str, Any], list[list[Any]]]:
-    """The head and all rows of a file and its journal.
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """What a file, or a journal, holds: the names of columns, and cells of whatever kind."""
+
+    file: Path
+    head: dict[str, Any]
+    columns: Any
+    rows: Sequence[Any]
+
+
+def _read(path: Path, table: Table) -> list[_Lines]:
+    """A file and its journal, as far as they are there.
 
     Raises:
         InputError: they are none, or of two searches.
     """
-    found: list[tuple[Path, dict[str, Any], list[list[Any]]]] = []
+    found: list[_Lines] = []
     if is_file(path):
         try:
             head, lines = table.load(path)
-            found.append((path, head, lines))
+            found.append(_Lines(path, head, lines[0], lines[1:]))
         except OSError as error:
-            raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-        except (ValueError, KeyError, TypeError, IndexError, LookupError, csv.Error) as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+        except (csv.Error, *DAMAGE) as error:
             raise InputError(
                 f"{path}: no results of ascendsim tune, or damaged ({error}); name another file, or remove it and "
                 "search again"
             ) from None
     journal = journal_of(path)
     if is_file(journal):
-        found.append((journal, *_read_journal(journal)))
-    rows: list[list[Any]] = []
-    for file, head, lines in found:
-        _check_head(file, head)
-        if head != found[0][1]:
+        found.append(_read_journal(journal))
+    for one in found:
+        check_schema(one.file, one.head)
+        if one.head != found[0].head:
             raise InputError(
-                f"{file}: is of another search than {path}; remove it, or name another file for this search with --out"
+                f"{one.file}: is of another search than {path}; remove it, or name another file for this search with "
+                "--out"
             )
-        if not lines or list(lines[0]) != list(setup_of(head, path.parent).columns):
-            raise InputError(f"{file}: damaged: its columns are not those of its search; remove it and search again")
-        rows += lines[1:]
-    return found[0][1], rows
+    return found
 
 
-def _read_journal(journal: Path) -> tuple[dict[str, Any], list[list[Any]]]:
-    """Head and rows of a journal; what follows the last whole line was cut off when its search was killed."""
+def _read_journal(journal: Path) -> _Lines:
+    """A journal; what follows its last whole line was cut off when its search was killed."""
     try:
         lines = journal.read_bytes().split(b"\n")[:-1]
         first = json.loads(lines[0])
-        return first["head"], [first["columns"], *map(json.loads, lines[1:])]
+        return _Lines(journal, first["head"], first["columns"], list(map(json.loads, lines[1:])))
     except OSError as error:
         raise InputError(f"{journal}: cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, IndexError):
+    except DAMAGE:
         raise InputError(
             f"{journal}: damaged: no journal of ascendsim tune; remove it, and what only it holds is searched again"
         ) from None
 
 
-def _check_head(file: Path, head: Mapping[str, Any]) -> None:
-    schema = head.get("schema") if isinstance(head, dict) else None
-    if schema != SCHEMA:
-        newer = isinstance(schema, int) and schema > SCHEMA
-        what = "is newer than this version of ascendsim; upgrade" if newer else "is no schema of results"
-        raise InputError(f"{file}: schema = {schema!r} {what}; this version reads schema {SCHEMA}")
+def _rows(found: Sequence[_Lines], setup: Setup) -> dict[int, Row]:
+    """All rows by number.
+
+    Raises:
+        InputError: one of them is none of this search.
+    """
+    rows: dict[int, Row] = {}
+    for one in found:
+        if one.columns != list(setup.columns):
+            raise InputError(f"{one.file}: damaged: its columns are not those of its search; {AGAIN}")
+        for cells in one.rows:
+            row = _typed(cells, setup, one.file)
+            rows[number_of_row(row)] = row
+    return rows
 
 
-def _typed(cells: Sequence[Any], setup: Setup, file: Path) -> Row:
+def number_of_row(row: Row) -> int:
+    """Return the number of a row's candidate."""
+    number = row[0]
+    assert isinstance(number, int)
+    return number
+
+
+def _typed(cells: Any, setup: Setup, file: Path) -> Row:
     """Cells as numbers, words and None, whatever the file had them as."""
     fields = {field.name: field for field in setup.space.fields}
     try:
-        return tuple(_typed_cell(name, cell, fields) for name, cell in zip(setup.columns, cells, strict=True))
-    except (ValueError, KeyError, TypeError):
-        number = cells[0] if cells else "?"
-        raise InputError(
-            f"{file}: damaged: the row of candidate {number} is none of this search; remove the file and search again"
-        ) from None
+        row = tuple(_typed_cell(name, cell, fields) for name, cell in zip(setup.columns, cells, strict=True))
+        if _is_sound(dict(zip(setup.columns, row, strict=True)), setup):
+            return row
+    except DAMAGE:
+        pass
+    number = cells[0] if isinstance(cells, list) and cells else "?"
+    raise InputError(f"{file}: damaged: the row of candidate {number} is none of this search; {AGAIN}")
+
+
+def _is_sound(row: Cells, setup: Setup) -> bool:
+    """Whether a row has a candidate's number, that candidate's fields, and all that others look at."""
+    number = row["candidate"]
+    if not isinstance(number, int) or not DEFAULT <= number <= setup.space.count:
+        return False
+    if any(row[name] != value for name, value in setup.values(number).items()):
+        return False
+    if row["status"] == TIMED:
+        return all(row[name] is not None for name in ("cycles", "bound", "bound_share"))
+    return row["status"] in (DROPPED, LEFT_OUT)
 
 
 def _typed_cell(name: str, cell: Any, fields: Mapping[str, Field]) -> Cell:
@@ -233,7 +210,14 @@ def _typed_cell(name: str, cell: Any, fields: Mapping[str, Field]) -> Cell:
         return cell if isinstance(cell, int) else _field_value(str(cell), fields[name])
     if name in TEXTS:
         return str(cell)
-    return float(cell) if name in FRACTIONS else int(cell)
+    return _fraction(cell) if name in FRACTIONS else int(cell)
+
+
+def _fraction(cell: Any) -> float:
+    number = float(cell)
+    if not math.isfinite(number):
+        raise ValueError(cell)
+    return number
 
 
 def _field_value(text: str, field: Field) -> Value:
@@ -264,9 +248,7 @@ class Rows:
 
     def add(self, row: Row) -> None:
         """Keep a row."""
-        number = row[0]
-        assert isinstance(number, int)
-        self.rows[number] = row
+        self.rows[number_of_row(row)] = row
 
 
 class Store(Rows):
@@ -292,12 +274,15 @@ class Store(Rows):
         self._journal: IO[bytes] | None = None
 
     def _take_over(self) -> None:
-        head, rows = _read(self._path, self._table)
+        found = _read(self._path, self._table)
+        head = found[0].head
         if head != self._head:
+            if head.get("ascendsim") == self._head["ascendsim"]:
+                setup_of(head, found[0].file)  # which says what is damaged
             raise InputError(
-                f"--out {self._path}: holds {_difference(head, self._head)}; name another file, or remove it"
+                f"--out {self._path}: holds {difference(head, self._head)}; name another file, or remove it"
             )
-        self.rows = {int(row[0]): _typed(row, self._setup, self._path) for row in rows}
+        self.rows = _rows(found, self._setup)
 
     def __enter__(self) -> Self:
         journal = journal_of(self._path)
@@ -340,31 +325,3 @@ class Store(Rows):
                 f"--out {self._path}: cannot be written: {error.strerror}; make room, and the same command goes on "
                 f"with what is done, which stands in {journal_of(self._path)}"
             ) from None
-
-
-def _difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    """What another search is, in words."""
-    before, now = there.get("ascendsim"), here["ascendsim"]
-    if before != now:
-        return f"a search of ascendsim {before}, whose numbers may differ from those of {now}"
-    if there.get("space") != here["space"]:
-        fields = ", ".join(f"{f['field']} ({len(f['values'])} values)" for f in there.get("space", []))
-        return f"a search of another space: {fields or 'none'}"
-    if there.get("where") != here["where"]:
-        return f"a search under other constraints: {'; '.join(there.get('where', [])) or 'none'}"
-    return "a search of another scenario, device or kernel file"
-
-
-def check_setup(setup: Setup) -> None:
-    """Refuse constraints over names that nothing has.
-
-    Raises:
-        InputError: names the constraint and its column.
-    """
-    numbers = [*(f.name for f in setup.space.fields), *setup.given, *setup.derived_names]
-    check_names(setup.constraints, dict.fromkeys(numbers), setup.words)
-
-
-def known(rows: Iterable[Row]) -> set[int]:
-    """Return the numbers of rows."""
-    return {int(row[0]) for row in rows if isinstance(row[0], int)}

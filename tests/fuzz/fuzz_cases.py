@@ -24,6 +24,9 @@ from fuzz_odd import (
     text_changed,
     toml_of,
 )
+from fuzz_tune import export as export_case
+from fuzz_tune import results as tune_results
+from fuzz_tune import tune as tune_case
 from fuzz_watch import told_by
 
 ROOT = Path(__file__).parents[2]
@@ -542,7 +545,27 @@ def arguments(random, place):
     return Case("arguments", argv, files)
 
 
-KINDS = {"scenario": 34, "plan": 25, "tiling": 12, "data": 8, "folder": 5, "compare": 4, "arguments": 12}
+def tune(random, place):
+    """A search with mistakes, or an export of results with damage."""
+    small, add, _ = _good_texts()
+    kernel = {"vector_add.py": data_files()["vector_add.py"]}
+    if random.random() < 0.6:
+        argv, files = tune_case(random, {"s.toml": small, "v.toml": add}, kernel)
+    else:
+        argv, files = export_case(random, tune_results(place.with_name("tuned"), add, tuple(kernel.items())))
+    return Case("tune", [text.replace("\x00", "0") for text in argv], files)
+
+
+KINDS = {
+    "scenario": 32,
+    "plan": 23,
+    "tiling": 11,
+    "data": 8,
+    "folder": 5,
+    "compare": 4,
+    "arguments": 12,
+    "tune": 5,
+}
 """Kinds of cases and their share in percent."""
 
 
@@ -550,8 +573,8 @@ def case_of(seed, number, place, kinds=tuple(KINDS)):
     """The case with a number in a series; `place` is where a good run may be made."""
     random = randoms.Random(f"{seed}/{number}")
     kind = random.choices(kinds, [KINDS[k] for k in kinds])[0]
-    if kind in ("folder", "compare"):
-        return {"folder": folder, "compare": compare}[kind](random, place)
+    if kind in ("folder", "compare", "tune"):
+        return {"folder": folder, "compare": compare, "tune": tune}[kind](random, place)
     if kind == "arguments":
         return arguments(random, place)
     return {"scenario": scenario, "plan": plan, "tiling": tiling, "data": data}[kind](random)

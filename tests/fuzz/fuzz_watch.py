@@ -1,5 +1,6 @@
 """Calls the command in this process, as fast as that goes, and says what a user should never see."""
 
+import gc
 import io
 import json
 import os
@@ -35,7 +36,7 @@ RUN_FILES = {
     *("report.html", "memory_info.json", "PipeUtilization.csv"),
 }
 _TEMPORARY = re.compile(r"\..*\.[0-9a-f]{8}")
-_JSON_COMMANDS = ("run", "check", "devices", "tmpsize", "plan", "why", "compare", "inspect")
+_JSON_COMMANDS = ("run", "check", "devices", "tmpsize", "plan", "why", "compare", "inspect", "tune", "export")
 
 
 class Hang(BaseException):
@@ -120,6 +121,7 @@ def told_by(argv):
     sys.argv = ["ascendsim", *argv]
     old = sys.stdout, sys.stderr
     code, escaped, summary = None, "", ""
+    thresholds = gc.get_threshold()
     signal.setitimer(signal.ITIMER_REAL, LIMIT_S)
     try:
         sys.stdout, sys.stderr = out, err
@@ -131,6 +133,7 @@ def told_by(argv):
         summary = f"{type(error).__name__} at {_place(error)}"
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        gc.set_threshold(*thresholds)  # a search has others, which only a process of its own should keep
         for console in (terminal.out, terminal.wide):
             console._buffer.clear()
         sys.stdout, sys.stderr = old

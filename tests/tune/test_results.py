@@ -201,6 +201,76 @@ def test_a_damaged_table(whole, tmp_path):
     assert "damaged" in refused(path)
 
 
+def with_head(content, change):
+    """Results whose head was changed."""
+    first, _, rest = content.partition(b"\n")
+    head = json.loads(first.removeprefix(b"# ascendsim tune "))
+    change(head)
+    return b"# ascendsim tune " + json.dumps(head).encode() + b"\n" + rest
+
+
+HEADS = {
+    "no folder": (lambda head: head.pop("folder"), "Field required"),
+    "no space": (lambda head: head.update(space=[]), "List should have at least 1 item after validation, not 0"),
+    "values": (lambda head: head["space"][0].update(values=None), "Input should be a valid list"),
+    "keys": (lambda head: head["space"][0].update(keys=["queues.nix.num"]), "'nix'"),
+    "a number": (lambda head: head["space"][0].update(values=[1.5]), "Input should be a valid integer"),
+    "more": (lambda head: head.update(more=1), "Extra inputs are not permitted"),
+    "where": (
+        lambda head: head.update(where=["nix < 1"]),
+        "--where \"nix < 1\": column 1: unknown name 'nix'; there are ",
+    ),
+    "device": (lambda head: head["scenario"].update(device="Ascend1"), "{}/a.csv: device: unknown device 'Ascend1'; "),
+    "scenario": (lambda head: head["scenario"].pop("tensors"), "{}/a.csv: tensors: Field required"),
+}
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_a_damaged_head(name, whole, tmp_path):
+    change, reason = HEADS[name]
+    path = place(tmp_path)
+    path.write_bytes(with_head(whole, lambda head: (head.update(folder=str(ADD.folder)), change(head))))
+    content, start = path.read_bytes(), f"{path}: damaged: its first line describes no search ("
+    with pytest.raises(InputError) as error:
+        load_results(path, CsvTable())
+    for said in (str(error.value), refused(path)):
+        assert said.startswith(start + reason.format(ADD.folder)), said
+        assert said.endswith("); remove the file and search again")
+    assert path.read_bytes() == content
+
+
+ROWS = {
+    "a number that there is not": ("\n12,8192,", "\n13,8192,"),
+    "no number": ("\n12,8192,", "\nx,8192,"),
+    "none": ("\n12,8192,", "\n,8192,"),
+    "a field of another candidate": ("\n12,8192,", "\n12,1024,"),
+    "a status that there is not": ("\n12,8192,2,8,timed,", "\n12,8192,2,8,done,"),
+    "no cycles": ("\n12,8192,2,8,timed,,1346,", "\n12,8192,2,8,timed,,,"),
+    "infinite": ("\n12,8192,2,8,timed,,1346,MTE2,0.", "\n12,8192,2,8,timed,,1346,MTE2,1e999"),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_damaged_row(name, whole, tmp_path):
+    path = place(tmp_path)
+    search_for(ADD, asked(path), Parts(CsvTable(), Here), silent)
+    good, (before, after) = path.read_text(), ROWS[name]
+    assert before in good
+    path.write_text(good.replace(before, after))
+    number = after.removeprefix("\n").partition(",")[0]
+    told = f"{path}: damaged: the row of candidate {number} is none of this search; remove the file and search again"
+    assert refused(path) == told
+    with pytest.raises(InputError) as error:
+        load_results(path, CsvTable())
+    assert str(error.value) == told
+
+
+def test_another_version_is_told_before_anything_else(whole, tmp_path):
+    path = place(tmp_path)
+    path.write_bytes(with_head(whole, lambda head: head.update(ascendsim="0.0.9", scenario={})))
+    assert "holds a search of ascendsim 0.0.9, whose numbers may differ from those of 0.1.0" in refused(path)
+
+
 def test_a_damaged_journal(tmp_path):
     path = place(tmp_path)
     journal_of(path).write_bytes(b"{}\n")

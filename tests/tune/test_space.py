@@ -8,9 +8,9 @@ from ascendsim.errors import InputError
 from ascendsim.scenario import load_scenario
 from ascendsim.tuner.constraints import parse_constraints
 from ascendsim.tuner.evaluation import Setup
+from ascendsim.tuner.head import check_setup
 from ascendsim.tuner.search import all_numbers, random_numbers
 from ascendsim.tuner.space import Field, Space, parse_space
-from ascendsim.tuner.store import check_setup
 
 GRAD = load_scenario("softmaxgrad_960x960_float")
 FAG = load_scenario("fag_same_ab_small")

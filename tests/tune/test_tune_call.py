@@ -87,7 +87,7 @@ def test_the_scenario_of_a_candidate_runs(found, tmp_path):
 
 def test_nothing_is_written_without_a_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    asc.tune("vector_add", vary={"tile_length": [1024]}, workers=1)
+    asc.tune(asc.load_scenario("vector_add"), vary={"tile_length": [1024]}, workers=1)
     assert list(tmp_path.iterdir()) == []
 
 
