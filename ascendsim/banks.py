@@ -8,8 +8,9 @@ apart; a write into a bank that is read in the same repeat costs more (measured)
 block. Only operands with strides count; a block read again and again by one operand (block stride 0) counts once.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +26,8 @@ MOST_REPEATS = 4096
 Blocks = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """The datablocks of one operand.
+class Side(NamedTuple):
+    """The datablocks of one operand; a tuple, because it is looked up very often.
 
     Attributes:
         first: number of the first datablock.
@@ -55,11 +55,11 @@ class Side:
 
     def moved(self, blocks: int) -> "Side":
         """The same some datablocks further."""
-        return replace(self, first=self.first + blocks) if blocks else self
+        return self._replace(first=self.first + blocks) if blocks else self
 
     def part(self, number: int, parts: int) -> "Side":
         """What a part of a repeat touches, if the repeat is taken as so many parts."""
-        return replace(self, active=tuple([n for n in self.active if n * parts // self.whole == number]))
+        return self._replace(active=tuple([n for n in self.active if n * parts // self.whole == number]))
 
     def modulo(self, groups: int) -> "Side":
         """One that meets the same bank groups; only a block stride of 0 stays 0, since it reads one block once."""
@@ -80,8 +80,7 @@ class Busy:
     most: int
 
 
-@dataclass(frozen=True, slots=True)
-class Banks:
+class Banks(NamedTuple):
     """Where a datablock lies: group = number modulo `groups`, bank of it = (address / step_bytes) modulo per_group."""
 
     groups: int

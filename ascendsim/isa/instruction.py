@@ -27,7 +27,7 @@ class Reason(IntEnum):
     """AllocTensor: every buffer of the queue is still in use."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TensorRef:
     """A tensor as a template knows it: an on-chip allocation, or a GM operand whose base each call supplies.
 
@@ -45,7 +45,14 @@ class TensorRef:
     tensor_bytes: int
     slot: int = -1
     que: int = -1
-    bypasses_l2: bool = field(default=False, repr=False)
+    bypasses_l2: bool = False
+
+    def __repr__(self) -> str:
+        # A template's digest is made of it, and what a dataclass has by itself takes several times as long.
+        return (
+            f"TensorRef(name={self.name!r}, buffer={self.buffer!r}, position={self.position!r}, "
+            f"address_bytes={self.address_bytes}, tensor_bytes={self.tensor_bytes}, slot={self.slot}, que={self.que})"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -454,7 +454,6 @@ def dtypes(allowed: Iterable[DType], *roles: str) -> Check:
         del tensors
         found, api = [], row.op.api
         limited = device.types.get(api)
-        wanted, hint = ", ".join(str(d) for d in names), _dtype_hint(names)
         for role, operand in row.operands:
             if role not in roles:
                 continue
@@ -462,6 +461,7 @@ def dtypes(allowed: Iterable[DType], *roles: str) -> Check:
                 if limited is not None and operand.dtype.name not in limited.value:
                     found.append(_not_here(device, where, (role, operand.dtype), api, names))
                 continue
+            wanted, hint = ", ".join(str(d) for d in names), _dtype_hint(names)
             if operand.dtype is BFLOAT16:
                 found.append(_narrow(device, where, role, api, wanted))
                 continue
