@@ -217,11 +217,12 @@ class RecordedProcess:
     ques: Mapping[str, QueInfo]
 
 
-def _parts_of(device: Device, kind: CoreKind) -> tuple[frozenset[Pipe], frozenset[Buffer]]:
-    """Pipes and memories that a kind of core has."""
+def _parts_of(device: Device, kind: CoreKind) -> tuple[frozenset[Pipe], frozenset[Buffer], frozenset[HardEvent]]:
+    """Pipes, memories and flag pairs that a kind of core has."""
     core = device.core[kind.value]
     pipes, buffers = set(core.pipes.value), {"GM", *core.buffers.value}
-    return frozenset(p for p in Pipe if p.name in pipes), frozenset(b for b in Buffer if b.name in buffers)
+    own_pipes, own_places = (p for p in Pipe if p.name in pipes), (b for b in Buffer if b.name in buffers)
+    return frozenset(own_pipes), frozenset(own_places), device.events_of(kind)
 
 
 class ProgramBuilder:
@@ -257,7 +258,7 @@ class ProgramBuilder:
         self.places = {p: place for p in TPosition if (place := device.buffer_of(p)) is not None}
         """The memory that plays each position."""
         self.parts = {kind: _parts_of(device, kind) for kind in kernel_type.kinds}
-        """Pipes and memories of each kind of core."""
+        """Pipes, memories and flag pairs of each kind of core."""
         self.arguments: tuple[object, ...] = ()
         """What every core's kernel is given beside GM tensors."""
         self.argument_numbers: dict[int, tuple[object, int]] = {}
@@ -278,8 +279,10 @@ class ProgramBuilder:
         self._slot_tensor = array("i")
         self._slot_base_bytes = array("q")
         self.lines: dict[str, int] = {}
-        self.line_numbers: dict[tuple[str, int], int] = {}
-        """Of files and places in them, those whose line and source are noted."""
+        self.known_lines: dict[tuple[str, int], tuple[int, str]] = {}
+        """By file and place in it: number and text of lines that rows name."""
+        self.named_lines: dict[tuple[str, int], str] = {}
+        """Those that rows have named, in the order in which they did."""
         self.sources: dict[tuple[str, str], None] = {}
         self.steps: dict[str, int] = {"": 0}
         self.ques: dict[str, QueInfo] = {}
@@ -381,16 +384,16 @@ class ProgramBuilder:
     def watched(self) -> Iterator[Noted]:
         """Say in the end what was noted inside."""
         noted, lines, steps, before = Noted(), len(self.lines), len(self.steps), (self.noted, self._asked)
-        sources, ends = self.sources, self.ends
-        self.sources, self.ends = {}, {}
-        self.line_numbers.clear()
+        sources, ends, named = self.sources, self.ends, self.named_lines
+        self.sources, self.ends, self.named_lines = {}, {}, {}
         try:
             yield noted
         finally:
             noted.lines, noted.steps = tuple(self.lines)[lines:], tuple(self.steps)[steps:]
+            self.sources |= {(text, file): None for (file, _), text in self.named_lines.items()}
             noted.sources, noted.ends = tuple(self.sources), tuple(self.ends.items())
             noted.is_shareable = (self.noted, self._asked) == before
-            self.sources, self.ends = sources | self.sources, ends
+            self.sources, self.ends, self.named_lines = sources | self.sources, ends, named
             for place, end_bytes in noted.ends:
                 self.reaches(place, end_bytes)
 

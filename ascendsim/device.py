@@ -503,9 +503,9 @@ class Device(_Model):
             return limit.value
         return self.buffer_bytes(buffer)
 
-    def has_event(self, kind: CoreKind, event: HardEvent) -> bool:
-        """Whether a kind of core has a flag pair."""
-        return event.name in self.core[kind.value].events.value
+    def events_of(self, kind: CoreKind) -> frozenset[HardEvent]:
+        """Return the flag pairs that a kind of core has."""
+        return frozenset(HardEvent[name] for name in self.core[kind.value].events.value)
 
     def burst_bytes(self, target: Buffer) -> int:
         """Return what block_len of DataCopyParams counts on the way into a memory."""

@@ -171,7 +171,7 @@ class AiCore(
         self.kind = kinds[core % len(kinds)]
         """What this core is."""
         self._is_cube = self.is_aic
-        self._own_pipes, self._own_places = builder.parts[self.kind]
+        self._own_pipes, self._own_places, self.own_events = builder.parts[self.kind]
         self._events: dict[HardEvent, set[int]] = {}
         """Event ids that are taken."""
         self._steps: list[str] = []
@@ -528,10 +528,12 @@ class AiCore(
         if frame is None:
             return self._builder.line(self._where()), self._step
         at = (frame.f_code.co_filename, frame.f_lineno)
-        line = self._builder.line_numbers.get(at)
-        if line is None:
-            line = self._builder.line_numbers[at] = self._builder.line(self._noted_line(frame))
-        return line, self._step
+        known = self._builder.known_lines.get(at)
+        if known is None:
+            text = self._noted_line(frame)
+            known = self._builder.known_lines[at] = (self._builder.line(text), text)
+        self._builder.named_lines[at] = known[1]
+        return known[0], self._step
 
     def operand(self, tensor: Tensor) -> Operand:
         """Return a tensor as rows name it."""

@@ -151,12 +151,18 @@ class HardEvent(IntEnum):
     @property
     def src(self) -> Pipe:
         """The pipe that sets the flag."""
-        return Pipe[self.name.split("_")[0]]
+        return _pipes_of(self)[0]
 
     @property
     def dst(self) -> Pipe:
         """The pipe that waits for the flag."""
-        return Pipe[self.name.split("_")[1]]
+        return _pipes_of(self)[1]
+
+
+@cache
+def _pipes_of(event: HardEvent) -> tuple[Pipe, Pipe]:
+    source, destination = event.name.split("_")
+    return Pipe[source], Pipe[destination]
 
 
 class CrossMode(IntEnum):

@@ -8,6 +8,7 @@ that gets this buffer again waits for it.
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from typing import Protocol
 
 from ascendsim.device import Device
@@ -307,7 +308,7 @@ class TQue(_Buffers):
                 QUE_STATE, operand=self.name, got=used.value, wanted=free, que=self.name, op="InitBuffer"
             )
 
-    @property
+    @cached_property
     def _events(self) -> tuple[HardEvent, HardEvent]:
         if self.position is TPosition.CO1 and not self.asc.device.has("fixpipe"):
             return HardEvent.M_V, HardEvent.V_M  # results leave through the vector unit

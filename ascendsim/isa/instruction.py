@@ -464,6 +464,8 @@ class Recorder(Protocol):
     """What the core is."""
     kernel_type: KernelType
     """Which cores run the kernel."""
+    own_events: frozenset[HardEvent]
+    """Flag pairs that the core has."""
     is_in_vector_function: bool
     """Whether a vector function is open, which holds micro-operations only."""
 

@@ -63,7 +63,7 @@ class FlagCall(Call):
         ids = self.asc.device.sync.event_ids.value
         if not 0 <= event_id < ids:
             self.asc.report(SYNC_ID, operand=event.name, got=event_id, wanted=f"0..{ids - 1}", api=self.op.api)
-        if not self.asc.device.has_event(self.asc.kind, event):
+        if event not in self.asc.own_events:
             kind = self.asc.kind.value
             self.asc.report(SYNC_PAIR, operand=event.name, got=event.name, wanted=kind, api=self.op.api)
             return
