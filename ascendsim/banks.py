@@ -92,6 +92,13 @@ class Banks(NamedTuple):
         """Datablocks after which the banks repeat."""
         return self.step_bytes * self.per_group // DATABLOCK_BYTES
 
+    def place_of(self, first_byte: int, last_byte: int) -> tuple[int, int] | None:
+        """Return what of a range of addresses banks depend on, None where it goes over several steps of them."""
+        step = first_byte // self.step_bytes
+        if last_byte // self.step_bytes != step or self.step_bytes % (self.groups * DATABLOCK_BYTES):
+            return None
+        return first_byte // DATABLOCK_BYTES % self.groups, step % self.per_group
+
     def alike(self, side: Side, repeats: int) -> Side:
         """An operand that meets the same banks; the same one for all that lie alike within one step of addresses."""
         step_blocks = self.step_bytes // DATABLOCK_BYTES

@@ -13,6 +13,9 @@ from functools import partial
 import numpy as np
 
 from ascendsim.banks import (
+    Banks,
+    address_of,
+    banks_of,
     cycles_of,
     read_write_cycles,
     repeats_and_passes,
@@ -29,7 +32,7 @@ from ascendsim.isa.lanes import ends_partial, lanes_of, repeats_of
 from ascendsim.isa.move import burst_geometry
 from ascendsim.isa.unit_flag import HAND_OVER, KEEP, UNIT_BYTES, is_mmad, unit_flag_of, units_of
 from ascendsim.memory import GM_ALIGN_BYTES
-from ascendsim.program import Program, Template
+from ascendsim.program import Program, RowForm, Template
 from ascendsim.terms import CUBE_SIDE, DATABLOCK_BYTES, DATABLOCKS_PER_REPEAT, REPEAT_BYTES, Buffer, MaskMode, ceil_div
 from ascendsim.vector_timing import time_body
 
@@ -97,11 +100,17 @@ def template_schedule(template: Template, device: Device, gm_bases: tuple[int, .
 
 
 def _template_schedule(template: Template, device: Device, gm_bases: tuple[int, ...]) -> TemplateSchedule:
-    cost = _costing(template, device, gm_bases)
+    cost, banks = _costing(template, device, gm_bases), banks_of(device)
     rows = [np.zeros(0, np.int64)]
+
+    def find(row: Row, form: RowForm) -> Ints:
+        places = _bank_places(row, template.tensors, banks) if row.op.cost == "vector" else None
+        values = partial(_column_values, row, cost)
+        return values() if places is None else form.shape.answer(("schedule", places), device, values)
+
     for row, form in zip(template.rows, template.forms, strict=True):
         question = ("schedule", _bases_of(row, template.tensors, gm_bases))
-        rows.append(form.answer(question, device, partial(_column_values, row, cost)))
+        rows.append(form.answer(question, device, partial(find, row, form)))
     table = np.concatenate(rows).reshape(-1, len(SCHEDULE_COLUMNS)).T.copy()
     sets = _UnitSets(template.tensors)
     for at, row in enumerate(template.rows):
@@ -109,6 +118,21 @@ def _template_schedule(template: Template, device: Device, gm_bases: tuple[int, 
             for name, value in _unit_fields(row, cost(row), sets).items():
                 table[_COLUMN[name], at] = value
     return TemplateSchedule(dict(zip(SCHEDULE_COLUMNS, table, strict=True)), sets.all)
+
+
+def _bank_places(row: Row, tensors: tuple[TensorRef, ...], banks: Banks | None) -> tuple[tuple[int, int], ...] | None:
+    """What of a vector row's addresses its cost depends on, None where that is not known in short."""
+    if banks is None:
+        return None
+    touched, places = {role: (first, end) for role, first, end in row.touched}, []
+    for role, operand in row.operands:
+        first, end = touched.get(role, (0, 0))
+        start = address_of(operand, tensors)
+        place = banks.place_of(start, start + end - 1) if first == 0 < end else None
+        if place is None:
+            return None
+        places.append(place)
+    return tuple(places)
 
 
 def _column_values(row: Row, cost: Callable[[Row], Fields]) -> Ints:

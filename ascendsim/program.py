@@ -39,7 +39,7 @@ _NONE = -1
 _MICRO_FIELDS = ("op", "register", "source0", "source1", "dtype", "src_dtype", "mask_hi", "mask_lo", "tensor", "offset",
                  "scalar_bits", "line", "step", "issue")  # fmt: skip
 
-_MOST_KEPT = 16
+_MOST_KEPT = 64
 """Answers that a template or a row keeps."""
 
 Columns = dict[str, NDArray[Any]]
@@ -70,8 +70,8 @@ class Kept:
         return cast("T", known[1])
 
 
-class RowForm(Kept):
-    """All of a row but its kernel line and step: two rows of one form do the same to the same tensors.
+class RowShape(Kept):
+    """All of a row but where it stands and where its tensors lie: the instruction, types, parameters and mask.
 
     Attributes:
         touched: as of its rows.
@@ -84,13 +84,27 @@ class RowForm(Kept):
         self.touched = touched
 
 
+class RowForm(Kept):
+    """All of a row but its kernel line and step: two rows of one form do the same to the same tensors.
+
+    Attributes:
+        shape: what it has in common with those that do the same elsewhere.
+    """
+
+    __slots__ = ("shape",)
+
+    def __init__(self, shape: RowShape) -> None:
+        super().__init__()
+        self.shape = shape
+
+
 class RowForms:
     """The forms of the rows of many templates. What is known of a row is known of all others of its form."""
 
     def __init__(self) -> None:
         self._tensors: dict[TensorRef, int] = {}
         self._forms: dict[Hashable, RowForm] = {}
-        self._touched: dict[Hashable, Ranges] = {}
+        self._shapes: dict[Hashable, RowShape] = {}
 
     def __len__(self) -> int:
         return len(self._forms)
@@ -101,7 +115,7 @@ class RowForms:
         found = []
         for row in rows:
             if row.body is not None:
-                found.append(RowForm(row.touched))
+                found.append(RowForm(RowShape(row.touched)))
                 continue
             dst, src0, src1, src2 = row.dst, row.src0, row.src1, row.src2
             operands = (
@@ -115,14 +129,18 @@ class RowForms:
             key = (named, row.params, row.mask_hi, row.mask_lo, row.scalar_bits, row.register, row.que, operands)
             form = self._forms.get(key)
             if form is None:
-                shape = (named, row.params, row.mask_hi, row.mask_lo, row.operand_types)
-                touched = self._touched.get(shape)
-                if touched is None:
-                    touched = self._touched[shape] = row.touched
-                row.touched = touched
-                form = self._forms[key] = RowForm(touched)
+                form = self._forms[key] = RowForm(self._shape_of(row))
             found.append(form)
         return tuple(found)
+
+    def _shape_of(self, row: Row) -> RowShape:
+        named = (id(row.op), id(row.pipe), id(row.mask_mode))
+        key = (named, row.params, row.mask_hi, row.mask_lo, row.operand_types)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = RowShape(row.touched)
+        row.touched = shape.touched
+        return shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +229,7 @@ class Template:
     def touched(self) -> tuple[tuple[Touched, ...], ...]:
         """What each row touches."""
         forms = zip(self.rows, self.forms, strict=True)
-        return tuple([_touched(row, form.touched) if form.touched else () for row, form in forms])
+        return tuple([_touched(row, form.shape.touched) if form.shape.touched else () for row, form in forms])
 
     def __len__(self) -> int:
         return len(self.columns["op"])
