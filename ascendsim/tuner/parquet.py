@@ -35,8 +35,11 @@ class ParquetTable:
 
     def load(self, path: Path) -> tuple[dict[str, Any], list[list[Any]]]:
         """Return the head and the cells of each row."""
-        file = pq.ParquetFile(io.BytesIO(path.read_bytes()), pre_buffer=False)
-        table = file.read(use_threads=False)  # threads of it that still begin when Python ends abort the process
+        raw = io.BytesIO(path.read_bytes())
+        try:  # without threads: one that still begins when Python ends aborts the process
+            table = pq.ParquetFile(raw, pre_buffer=False).read(use_threads=False)
+        except pa.ArrowException as error:
+            raise ValueError(error) from None
         head = json.loads((table.schema.metadata or {})[_KEY])
         columns = [column.to_pylist() for column in table.columns]
         return head, [table.column_names, *map(list, zip(*columns, strict=True))]

@@ -90,6 +90,7 @@ def _numbers(setup: Setup, asked: Asked, count: int) -> list[int]:
         return all_numbers(setup)
     if asked.search == "random":
         return random_numbers(setup, count, asked.seed)
+    random_numbers(setup, 1, asked.seed)  # refuses what has no candidate, before anything is written
     return []
 
 

@@ -32,6 +32,8 @@ FRACTIONS = frozenset({"bound_share"})
 """Columns of numbers that are not whole."""
 TEXTS = frozenset({"status", "code", "bound", _FINDINGS, "digest", "reason"})
 """Columns of texts."""
+_NUMBERS = range(-(2**63), 2**63)
+"""Whole numbers of a file, as Parquet has them."""
 
 
 class Table(Protocol):
@@ -210,7 +212,14 @@ def _typed_cell(name: str, cell: Any, fields: Mapping[str, Field]) -> Cell:
         return cell if isinstance(cell, int) else _field_value(str(cell), fields[name])
     if name in TEXTS:
         return str(cell)
-    return _fraction(cell) if name in FRACTIONS else int(cell)
+    return _fraction(cell) if name in FRACTIONS else _whole(cell)
+
+
+def _whole(cell: Any) -> int:
+    number = int(cell)
+    if number not in _NUMBERS:
+        raise ValueError(cell)
+    return number
 
 
 def _fraction(cell: Any) -> float:

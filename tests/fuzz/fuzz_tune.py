@@ -25,7 +25,7 @@ _ODD_VARY = (
     "tile_length=" + "9" * 30, "tile_length=-5", "tile_length=0", "tile_length=true", "tile_length=64,true",
     "tile_length=64,64", "tile_length=x", "tile_length=1.5", "tile_length=½", "tile_length=٣", "buffer_num=0",
     "block_dim=0", "block_dim=999", "queues.nix.num=1", "tiling.nix=1", "tail_m=1", "tile_m=0", "tile_m=600",
-    "tmp_bytes=min,max,framework,fit", "tmp_bytes=1:2", "tile_length=1:100000000", "tile_length=1:20000",
+    "tmp_bytes=min,max,framework,fit", "tmp_bytes=1:2", "tile_length=1:100000000",
     "is_front=true,false", "split_m=0", "split_m=99", "tile_m = 2 , 4", "tile_m=2=4", "buffer_num=1,2,x",
     "folder=1", "operator=x", "kernel=x", "name=y", "data_format=NZ,ND",
 )  # fmt: skip

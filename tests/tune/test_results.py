@@ -141,6 +141,26 @@ def test_parquet_holds_the_same(whole, tmp_path):
     assert load_results(path, ParquetTable()).rows == load_results(csv, CsvTable()).rows
 
 
+def test_damaged_parquet(tmp_path):
+    pq = pytest.importorskip("pyarrow.parquet")
+    from ascendsim.tuner.parquet import ParquetTable
+
+    path = tmp_path / "a.parquet"
+    search_for(ADD, asked(path, ("tile_length=1024",)), Parts(ParquetTable(), Here), silent)
+    good, table = path.read_bytes(), pq.read_table(path)
+    damaged = [b"", b"PAR1", good[:-9], good[:200] + good[208:], good.replace(b"PAR1", b"PAR2")]
+    for other in (table.replace_schema_metadata({}), table.drop_columns(["cycles"]), table.slice(0, 0)):
+        pq.write_table(other, path)
+        damaged.append(path.read_bytes())
+    for content in damaged[:-1]:
+        path.write_bytes(content)
+        with pytest.raises(InputError) as error:
+            load_results(path, ParquetTable())
+        assert "damaged" in str(error.value)
+    path.write_bytes(damaged[-1])
+    assert load_results(path, ParquetTable()).rows == {}
+
+
 def test_words_and_values_outside_of_the_space_come_back(tmp_path):
     scenario = load_scenario("softmaxgrad_960x960_float")
     one = setup(("tmp_bytes=min,4160", "is_front=false", "split_m=1,2"), (), scenario)
@@ -246,6 +266,7 @@ ROWS = {
     "a field of another candidate": ("\n12,8192,", "\n12,1024,"),
     "a status that there is not": ("\n12,8192,2,8,timed,", "\n12,8192,2,8,done,"),
     "no cycles": ("\n12,8192,2,8,timed,,1346,", "\n12,8192,2,8,timed,,,"),
+    "too many": ("\n12,8192,2,8,timed,,1346,", f"\n12,8192,2,8,timed,,{10**400},"),
     "infinite": ("\n12,8192,2,8,timed,,1346,MTE2,0.", "\n12,8192,2,8,timed,,1346,MTE2,1e999"),
 }
 

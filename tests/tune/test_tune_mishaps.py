@@ -193,10 +193,13 @@ def test_a_picture_that_cannot_be_written_in_the_end(tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["p.png", "r.csv"]
 
 
-def test_nothing_is_kept_of_a_search_that_has_not_begun(tmp_path):
+@pytest.mark.parametrize("search", ["exhaustive", "random", "guided"])
+def test_nothing_is_kept_of_a_search_that_has_not_begun(tmp_path, search):
     """A constraint that has no value for the first candidate."""
+    if search == "guided":
+        pytest.importorskip("optuna")
     said = command("tune", "vector_add", *VARY, "--where", "1 // (buffer_num - 1) > 0", "--workers", "1",
-                   "--out", "r.csv", cwd=tmp_path)  # fmt: skip
+                   "--search", search, "--out", "r.csv", cwd=tmp_path)  # fmt: skip
     assert (said.returncode, said.stderr) == (
         2,
         'error: --where "1 // (buffer_num - 1) > 0": division by zero (1 divided by 0) with buffer_num = 1\n',
