@@ -2,8 +2,9 @@
 
     python tests/bench/tuning.py
 
-Every candidate is recorded, judged by all rules and timed. Three spaces: rows of 64 floats on up to eight cores, the
-shipped 960 x 960 on up to 48, and rows of 64 floats on any number of cores. Beside the clock's time stands the
+Every candidate is recorded, judged by all rules and timed. Rows of 64 floats dealt out evenly (1, 2, 4 .. 32 cores), on
+one to eight cores, and on any number of them, where nearly every candidate has last tiles of its own; and the shipped
+960 x 960 on up to 48. Beside the clock's time stands the
 processor time of the evaluating processes (Linux), which others on the computer change less. `make bench` runs it.
 """
 
@@ -20,7 +21,8 @@ from ascendsim.tuner.space import parse_space
 
 SMALL = {f"tensors.{name}.shape": [1024, 64] for name in ("grad", "src", "dst")}
 SPACES = {
-    "1024 x 64 float": (SMALL, ("tile_m=8:64:8", "buffer_num=1,2", "block_dim=1:8")),
+    "1024 x 64 float, even shares": (SMALL, ("tile_m=8:64:8", "buffer_num=1,2", "block_dim=1:32:*2")),
+    "1024 x 64 float, up to 8 cores": (SMALL, ("tile_m=8:64:8", "buffer_num=1,2", "block_dim=1:8")),
     "960 x 960 float": ({}, ("tile_m=2:8", "buffer_num=1,2", "block_dim=8:48:8")),
     "1024 x 64 float, all cores": (SMALL, ("tile_m=16:128:16", "buffer_num=1,2", "block_dim=1:48")),
 }
