@@ -633,20 +633,12 @@ class AiCore(
         if self._process:
             self.settle()
         self._close_segment()
-        gm: list[GlobalTensor] = []
-        arguments: list[Hashable] = []
-        for value in values:
-            if isinstance(value, GlobalTensor):
-                gm.append(value)
-                is_past_l2 = value.cache_mode is CacheMode.CACHE_MODE_DISABLE
-                arguments.append((value.index, value.dtype.code, value.shape, is_past_l2))
-            else:
-                arguments.append(self._key_of(value))
+        gm = [a for a in values if isinstance(a, GlobalTensor)]
         slots = [(a.index, a.base_bytes + a.offset_bytes) for a in gm]
         state = self._builder.number(self._state()) if self._replayed is None else self._replayed.exit_number
         end_bytes = self._pipe.ends if self._pipe else ()
         captured = self._captured(fn.function) if fn.function.__closure__ else ()
-        key = (fn.function, self._is_cube, tuple(arguments), captured, state, end_bytes)
+        key = (fn.function, self._is_cube, *map(self._key_of, values), captured, state, end_bytes)
         known = self._builder.tiles.get(key)
         if known is None:
             self.settle()
