@@ -105,7 +105,7 @@ def _cells(found: TuneResult, place: int, row: Cells) -> tuple[str, ...]:
     assert isinstance(cycles, int)
     assert isinstance(best, int)
     is_tie = found.objectives[0] == CYCLES and 1 < found.ties >= place
-    over = f"{cycles / max(1, best) - 1:+.1%}"
+    over = f"{max(1, cycles) / max(1, best) - 1:+.1%}"
     return (
         f"{place}{'=' if is_tie else ' '}",
         _text(row["candidate"]),
@@ -115,7 +115,7 @@ def _cells(found: TuneResult, place: int, row: Cells) -> tuple[str, ...]:
         over,
         *extra,
         _text(row["bound"]),
-        f"{row['bound_share']:.1%}",
+        "-" if row["bound_share"] is None else f"{row['bound_share']:.1%}",
     )
 
 

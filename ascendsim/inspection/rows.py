@@ -95,7 +95,8 @@ def _wanted(program: Program, rows: Sequence[int]) -> dict[int, list[int]]:
 def _place_of(program: Program, row: int) -> tuple[int, int]:
     """The call and the template row of a row of the program."""
     if not 0 <= row < len(program):
-        raise InputError(f"row {row}: the program has rows 0 to {len(program) - 1}")
+        there = f"rows 0 to {len(program) - 1}" if len(program) else "no rows"
+        raise InputError(f"row {row}: the program has {there}")
     call = int(np.searchsorted(program.first_rows, row, side="right")) - 1
     return call, row - int(program.first_rows[call])
 
@@ -110,7 +111,8 @@ def row_of_core(program: Program, core: int, number: int) -> int:
     calls, ends = _rows_of(program, core)
     total = int(ends[-1]) if len(ends) else 0
     if not 0 <= number < total:
-        raise InputError(f"row {number}: {program.core_name(core)} has rows 0 to {total - 1}")
+        there = f"rows 0 to {total - 1}" if total else "no rows"
+        raise InputError(f"row {number}: {program.core_name(core)} has {there}")
     at = int(np.searchsorted(ends, number, side="right"))
     return int(program.first_rows[calls[at]]) + number - (int(ends[at - 1]) if at else 0)
 

@@ -125,7 +125,7 @@ def _link_spans(result: RunResult) -> dict[str, list[tuple[int, int, int]]]:
     here = np.flatnonzero(t["kind"] == Kind.TRANSFER)
     row = starts[program.calls["template"][t["call"][here]]] + t["row"][here]
     column = {
-        name: np.concatenate([schedule.columns[name] for schedule in schedules])[row]
+        name: np.concatenate([np.zeros(0, np.int64), *(schedule.columns[name] for schedule in schedules)])[row]
         for name in ("link", "link_hit", "bytes", "bytes_hit")
     }
     hit = t["l2_hit"][here] > 0

@@ -158,10 +158,10 @@ def _gain(evaluator: Evaluator, best: RunResult, error: float | None) -> Gain | 
         default = evaluator.result(DEFAULT)
     except AscendSimError:
         return None
-    lane = max(
-        ((b.kind, b.pipe) for b in default.bubbles if b.pipe is not Pipe.S),
-        key=lambda lane: _busy(default, lane),
-    )
+    lanes = [(b.kind, b.pipe) for b in default.bubbles if b.pipe is not Pipe.S]
+    if not lanes:  # a kernel may leave all pipes idle
+        return None
+    lane = max(lanes, key=lambda lane: _busy(default, lane))
     parts = _parts(default, best, lane)
     here, there = best.makespan_cycles, default.makespan_cycles
     is_tie = error is not None and (error >= 1 or max(here, there) <= min(here, there) / (1 - error))

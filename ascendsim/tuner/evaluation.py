@@ -204,9 +204,11 @@ def _joined(codes: Sequence[str]) -> str:
 def _timed(found: Judged) -> dict[str, Cell]:
     """Cycles, bound and peaks of a program."""
     result = found.timed()
-    kind, pipe, _, share = result.bounds[0]
     peaks = {name: result.peak_bytes.get(place) for name, place in PEAKS.items()}
-    bound: dict[str, Cell] = {"bound": result.lane_name(pipe, kind), "bound_share": round(share, 6)}
+    bound: dict[str, Cell] = {"bound": None, "bound_share": None}
+    if result.bounds:  # a kernel may do nothing
+        kind, pipe, _, share = result.bounds[0]
+        bound = {"bound": result.lane_name(pipe, kind), "bound_share": round(share, 6)}
     return {"cycles": result.makespan_cycles, **bound, **peaks}
 
 

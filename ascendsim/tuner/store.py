@@ -201,7 +201,7 @@ def _is_sound(row: Cells, setup: Setup) -> bool:
     if any(row[name] != value for name, value in setup.values(number).items()):
         return False
     if row["status"] == TIMED:
-        return all(row[name] is not None for name in ("cycles", "bound", "bound_share"))
+        return row["cycles"] is not None and (row["bound"] is None) is (row["bound_share"] is None)
     return row["status"] in (DROPPED, LEFT_OUT)
 
 

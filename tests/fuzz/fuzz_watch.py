@@ -183,7 +183,7 @@ def _of_messages(argv, told):
         yield f"exit code 2 with the message {text[:80]!r}"
     if told.code not in (0, 2) and not (text or told.out.strip()):
         yield f"exit code {told.code} without a message"
-    if re.search(r"(: |\()(\w*Error|None)?\)?$", text) and told.code == 2 and not text.endswith(")"):
+    if re.search(r"(: |\()(\w*Error|None)?\)?$", text) and told.code == 2 and not text.endswith((")", *argv)):
         yield f"a message that ends in nothing: {text[-80:]!r}"
     if re.search(r"\.py:\d+: \w*Warning: ", told.err):
         yield "a warning of Python is printed"
