@@ -21,6 +21,11 @@ def is_file(path: Path) -> bool:
     return os.path.isfile(path)  # noqa: PTH113 - Path.is_file raises for such names
 
 
+def is_folder(path: Path) -> bool:
+    """Whether a folder is there, under the same condition."""
+    return os.path.isdir(path)  # noqa: PTH112 - as above
+
+
 def exists(path: Path) -> bool:
     """Whether anything is there, under the same condition."""
     return os.path.exists(path)  # noqa: PTH110 - as above

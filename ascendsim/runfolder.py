@@ -12,7 +12,7 @@ import tomli_w
 from ascendsim import __version__, report, show_dumps, trace, viewer
 from ascendsim.arrays import load_npz, npz_bytes, storable
 from ascendsim.errors import InputError, PainterError
-from ascendsim.files import exists, is_file
+from ascendsim.files import exists, is_file, is_folder
 from ascendsim.painter import Painter
 from ascendsim.progress import Progress, silent
 from ascendsim.result import RunResult
@@ -116,11 +116,18 @@ def check_place(option: str, target: Path) -> None:
     there = _what_is_there(target)
     if not _takes_files(there):
         raise InputError(f"{option} {target}: nothing can be written into {there}; name another folder")
+    for part in target.absolute().relative_to(there).parts:
+        try:
+            (there / part).stat()
+        except FileNotFoundError:
+            continue
+        except OSError as error:  # such as a name of 300 characters, seen before a folder on the way to it is made
+            raise InputError(f"{option} {target}: cannot be used: {error.strerror}") from None
 
 
 def check_file(option: str, target: Path) -> None:
     """Raise InputError unless a file can be written there."""
-    if os.path.isdir(target):  # noqa: PTH112 - Path.is_dir raises for names that no file can have
+    if is_folder(target):
         raise InputError(f"{option} {target}: is a folder; name a file")
     there = _what_is_there(target.parent)
     if not _takes_files(there):

@@ -473,3 +473,21 @@ def test_a_name_cannot_leave_out(tmp_path, ascendsim):
         "error: s.toml: name: '../x' names the run's folder, so it must be a plain file name without / and \\\n"
     )
     assert [p.name for p in tmp_path.iterdir()] == ["s.toml"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("compare", "x" * 300, "vector_add"),
+        ("inspect", "x" * 300, "--row", "0"),
+        ("fidelity", "--data", "x" * 300),
+        ("run", "vector_add", "--set", "name=" + "x" * 300),
+        ("run", "vector_add", "--out", "new/" + "x" * 300),
+    ],
+    ids=lambda words: " ".join(words)[:12],
+)
+def test_names_that_no_file_can_have(words, ascendsim, tmp_path):
+    told = ascendsim(*words, cwd=tmp_path, code=2)
+    assert told.stderr.startswith("error: ")
+    assert "Traceback" not in told.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -9,6 +9,7 @@ from ascendsim.commands.bar import progress_bar
 from ascendsim.commands.options import AsJson, Changes, parse_changes
 from ascendsim.commands.terminal import print_json, print_lines
 from ascendsim.errors import InputError
+from ascendsim.files import is_folder
 from ascendsim.progress import Progress
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _run_of(target: str, changes: list[str] | None, progress: Progress) -> "RunR
     from ascendsim.machine import run as run_scenario
     from ascendsim.rerun import load_run
 
-    if Path(target).is_dir():
+    if is_folder(Path(target)):
         if changes:
             raise InputError("--set changes a scenario; a run's folder is what was run")
         return load_run(target)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ascendsim.errors import InputError
-from ascendsim.files import is_file
+from ascendsim.files import is_file, is_folder
 
 DATA = Path(__file__).parent / "data"
 INSTRUCTIONS = "instruction_cycles.csv"
@@ -128,7 +128,7 @@ def files_of(folder: Path) -> tuple[str, ...]:
     Raises:
         InputError: none, or it is no folder.
     """
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise InputError(f"--data {folder}: no such folder; name one with {INSTRUCTIONS}, {KERNELS} or both")
     found = tuple(name for name in (INSTRUCTIONS, KERNELS) if is_file(folder / name))
     if not found:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ascendsim.errors import InputError
-from ascendsim.files import is_file
+from ascendsim.files import is_file, is_folder
 from ascendsim.machine import run
 from ascendsim.progress import Progress, silent
 from ascendsim.result import RunResult
@@ -32,7 +32,7 @@ def run_of(given: Run, changes: Mapping[str, Any] | None = None, progress: Progr
     Raises:
         InputError: no run in the folder, changes to what has run already; and as `run`.
     """
-    is_done = isinstance(given, RunResult) or Path(given).is_dir()
+    is_done = isinstance(given, RunResult) or is_folder(Path(given))
     if is_done and changes:
         raise InputError(f"{name_of(given)}: --set changes a scenario; this has run already, name its scenario file")
     if isinstance(given, RunResult):
@@ -77,7 +77,7 @@ def compare(
 @contextmanager
 def _damage_told(*given: Run) -> Iterator[None]:
     """Name the folders of runs whose arrays do not fit each other, which reading them does not find in all cases."""
-    folders = [str(one) for one in given if not isinstance(one, RunResult) and Path(one).is_dir()]
+    folders = [str(one) for one in given if not isinstance(one, RunResult) and is_folder(Path(one))]
     try:
         yield
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, StopIteration) as error:

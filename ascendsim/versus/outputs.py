@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ascendsim.dtypes import BFLOAT16, DTYPES, FLOAT, HALF, DType, from_numpy
 from ascendsim.errors import InputError
+from ascendsim.files import is_folder
 from ascendsim.memory import POISON, GlobalTensor
 from ascendsim.reference.relative_errors import RelativeErrors, relative_errors
 from ascendsim.result import RunResult
@@ -186,7 +187,7 @@ def compare_with_dumps(
             f'{name or result.name}: the run computed no values (machine.values = "none"), so there is nothing to '
             'compare with; run it with machine.values = "all"'
         )
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise InputError(f"--outputs {folder}: no such folder; want one with NAME.bin for each output")
     files = sorted(path.name for path in folder.iterdir() if path.suffix == ".bin")
     there = [output for output in result.outputs if f"{output}.bin" in files]
