@@ -431,8 +431,7 @@ class _Walk:
         waiting.append(Pending(site, tuple(clock)))
 
     def _touch(self, p: int, step: Step, *, was_held: bool) -> None:
-        mine, logs = self._clocks[p], self._logs
-        open_pipes = [q for q in self._downstream if mine[q] < len(logs[q]) and self._is_open(p, q)]
+        open_pipes = [q for q in self._downstream if self._is_open(p, q)]
         for number in step.accesses if open_pipes else ():
             for q in open_pipes:
                 if self._is_open(p, q):
