@@ -101,12 +101,12 @@ class Banks(NamedTuple):
 
     def alike(self, side: Side, repeats: int) -> Side:
         """An operand that meets the same banks; the same one for all that lie alike within one step of addresses."""
-        step_blocks = self.step_bytes // DATABLOCK_BYTES
         last = side.first + max(0, repeats - 1) * side.rep_stride + max(side.active, default=0) * side.blk_stride
-        step = side.first // step_blocks
-        if last // step_blocks != step or step_blocks % self.groups:
+        place = self.place_of(side.first * DATABLOCK_BYTES, last * DATABLOCK_BYTES)
+        if place is None:
             return side
-        first = step % self.per_group * step_blocks + side.first % self.groups
+        group, step = place
+        first = step * (self.step_bytes // DATABLOCK_BYTES) + group
         return Side(first, side.blk_stride, side.rep_stride, side.active, side.whole)
 
     def of(self, blocks: Blocks) -> Blocks:
